@@ -62,8 +62,8 @@ class Filter:
         """
         known = {nfc(key) for key in known_keys} | {ID_KEY}
         unknown = sorted(self.keys - known)
-        # Looking for near names costs, and nobody reads the eleventh suggestion.
-        near = {key: nearest(key, known) for key in unknown[:10]}
+        # Looking for near names costs, and nobody reads the sixth suggestion.
+        near = {key: nearest(key, known) for key in unknown[:5]}
         return (
             *(f"No document has the metadata key {show(key)}{near.get(key, '')}." for key in unknown),
             *self._doubts,

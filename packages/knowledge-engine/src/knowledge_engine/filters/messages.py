@@ -60,7 +60,8 @@ def unknown_operator(key: str, name: str) -> InvalidFilterError:
 
 def nearest(key: str, known: Collection[str]) -> str:
     """The part of a sentence that names known keys like it; empty where there is none."""
-    # Comparing costs the product of the lengths, for each known key: bounded on both sides.
-    folded = {name.casefold(): name for name in sorted(known)[:2_000] if len(name) <= 100}
-    near = difflib.get_close_matches(key[:100].casefold(), folded, n=3)
+    # Comparing costs up to the cube of the lengths, for each known key: only so many, and of like length.
+    like = sorted(known, key=lambda name: (abs(len(name) - len(key)), name))[:500]
+    folded = {name.casefold(): name for name in like if len(name) <= 40}
+    near = difflib.get_close_matches(key[:40].casefold(), folded, n=3)
     return f"; the nearest is {' or '.join(show(folded[name]) for name in near)}" if near else ""
