@@ -1,1 +1,52 @@
-"""x"""
+"""Knowledge from folders of markdown: `FilesKnowledgeAdapter` and what it is made of.
+
+Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from knowledge_engine.fs import LocalFs
+    from knowledge_files.adapter import FilesKnowledgeAdapter
+    from knowledge_files.bm25 import Bm25Index, build_index, score, tokenize
+    from knowledge_files.settings import FilesSettings, load_files_knowledge_env
+    from knowledge_files.standalone import create_files_adapter, create_standalone_files_adapter
+
+_HOMES = {
+    "Bm25Index": "knowledge_files.bm25",
+    "FilesKnowledgeAdapter": "knowledge_files.adapter",
+    "FilesSettings": "knowledge_files.settings",
+    "LocalFs": "knowledge_engine.fs",
+    "build_index": "knowledge_files.bm25",
+    "create_files_adapter": "knowledge_files.standalone",
+    "create_standalone_files_adapter": "knowledge_files.standalone",
+    "load_files_knowledge_env": "knowledge_files.settings",
+    "score": "knowledge_files.bm25",
+    "tokenize": "knowledge_files.bm25",
+}
+
+__all__ = [
+    "Bm25Index",
+    "FilesKnowledgeAdapter",
+    "FilesSettings",
+    "LocalFs",
+    "build_index",
+    "create_files_adapter",
+    "create_standalone_files_adapter",
+    "load_files_knowledge_env",
+    "score",
+    "tokenize",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

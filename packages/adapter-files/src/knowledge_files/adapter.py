@@ -1,0 +1,297 @@
+"""The files backend: an `IKnowledgeProvider` over folders of markdown, ranked by BM25 in process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from knowledge_engine.analysis import Analyzer
+from knowledge_engine.answers import Candidate, answer, page_sources, plan_query
+from knowledge_engine.citations import content_hash
+from knowledge_engine.corpus_issues import corpus_issues
+from knowledge_engine.errors import NotFoundError, ReadOnlyError, UnavailableError
+from knowledge_engine.fetch import Fetched, fetch_url
+from knowledge_engine.fs import check_path
+from knowledge_engine.models import (
+    ByteSpan,
+    Capabilities,
+    Health,
+    IndexState,
+    IngestRequest,
+    Provenance,
+    Query,
+    QueryResult,
+    Source,
+    SourceContent,
+    SourcePage,
+)
+from knowledge_engine.passages import EXTENSIONS, MAX_PASSAGE_BYTES, not_text, parse_document
+from knowledge_engine.ports import FsPort, WritableFsPort
+from knowledge_files.corpus import Corpus
+from knowledge_files.documents import Record, Snapshot
+from knowledge_files.hits import HitLoader
+from knowledge_files.settings import Ranking
+from knowledge_files.writer import DocumentWriter
+
+if TYPE_CHECKING:
+    from knowledge_files.library_ranking import RankBm25
+
+_ENGINES = {"bm25": "bm25", "okapi": "rank-bm25 okapi", "l": "rank-bm25 l", "plus": "rank-bm25 plus"}
+# A file that changes faster than it can be indexed is left out of the answer after so many tries.
+_ATTEMPTS = 3
+
+
+class FilesKnowledgeAdapter:
+    """Documents in files; the index is built by the first query and kept until told otherwise.
+
+    `refresh` reads what changed, `invalidate` forgets everything; a cited file that changed is read again anyway.
+
+    Args:
+        fs: Where the files are; writable if it is a `WritableFsPort`.
+        workspace_path: The folder below the port's root that is walked; "." for all. Ids stay relative to the root.
+        ranking: `bm25`, or a class of rank-bm25: `okapi`, `l`, `plus` (small corpora only; needs that library).
+        fetch: How an ingest of kind `url` fetches.
+    """
+
+    def __init__(
+        self,
+        fs: FsPort,
+        workspace_path: str = "knowledge",
+        *,
+        id: str = "files",
+        ranking: Ranking = "bm25",
+        analyzer: Analyzer | None = None,
+        fetch: Callable[[str], Fetched] = fetch_url,
+    ) -> None:
+        self._fs = fs
+        self._id = id
+        self._folder = "." if workspace_path in ("", ".") else check_path(workspace_path.rstrip("/"))
+        self._ranking = ranking
+        self._analyzer = analyzer or Analyzer()
+        self._corpus = Corpus(fs, self._folder, self._wanted, self._analyzer)
+        self._writer = (
+            DocumentWriter(fs, fs, self._folder, self._wanted, fetch) if isinstance(fs, WritableFsPort) else None
+        )
+        self._library: RankBm25 | None = None
+        self._disposed = False
+
+    @property
+    def id(self) -> str:
+        """The backend's name."""
+        return self._id
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Citations always; writable as the file port is."""
+        return Capabilities(writable=self._writer is not None, max_chunk_bytes=MAX_PASSAGE_BYTES)
+
+    def list_sources(
+        self, *, filter: Mapping[str, JsonValue] | None = None, limit: int = 100, cursor: str | None = None
+    ) -> SourcePage:
+        """See `IKnowledgeProvider.list_sources`."""
+        snapshot = self._snapshot()
+        return page_sources(
+            snapshot.paths,
+            lambda path: self._source(snapshot.records[path]),
+            lambda path: snapshot.records[path].shown,
+            filter=filter,
+            limit=limit,
+            cursor=cursor,
+            revision=snapshot.revision.value,
+            known_keys=snapshot.keys,
+        )
+
+    def get_source(self, source_id: str) -> Source:
+        """See `IKnowledgeProvider.get_source`. Does not build the index."""
+        return self._source(self._find(source_id))
+
+    def read_source(self, source_id: str, span: ByteSpan | None = None) -> SourceContent:
+        """See `IKnowledgeProvider.read_source`. The bytes are those stored now."""
+        self._find(source_id)
+        size = self._fs.stat(source_id).size
+        data = self._fs.read(source_id, span)
+        start = min(span.start, size) if span else 0
+        return SourceContent(
+            source_id=source_id,
+            content=data,
+            span=ByteSpan(start=start, end=start + len(data)),
+            total_bytes=max(size, start + len(data)),
+            content_hash=content_hash(data),
+        )
+
+    def query(self, query: Query) -> QueryResult:
+        """See `IKnowledgeProvider.query`. Each cited file is checked to be the one that was indexed."""
+        self._alive()
+        plan = plan_query(query, self._analyzer)
+        for attempt in range(1, _ATTEMPTS + 1):
+            snapshot = self._corpus.current(query.wait_s)
+            if snapshot is None:
+                return self._not_ready()
+            load = HitLoader(self._fs, snapshot)
+            found = (
+                one
+                for one in self._search(snapshot, plan.terms)
+                if plan.filter.matches(snapshot.records[one.source_id].shown, one.source_id)
+            )
+            result = answer(
+                plan,
+                found,
+                load,
+                analyzer=self._analyzer,
+                engine=_ENGINES[self._ranking],
+                index=snapshot.state,
+                known_keys=snapshot.keys,
+            )
+            if not load.stale or attempt == _ATTEMPTS:
+                break
+            self._corpus.refresh(load.stale)
+        return result
+
+    def health_check(self) -> Health:
+        """See `IKnowledgeProvider.health_check`."""
+        if self._disposed:
+            return Health(status="down", message="The provider was disposed of.")
+        snapshot = self._corpus.snapshot
+        if snapshot is None:
+            state = IndexState(
+                state="building" if self._corpus.building else "stale", documents=self._corpus.documents_read
+            )
+            return Health(message="Not indexed yet; the first query does it.", index=state)
+        documents = {path: snapshot.records[path] for path in snapshot.paths}
+        own = [issue for record in documents.values() for issue in record.issues]
+        return Health(
+            index=snapshot.state,
+            issues=(*own, *corpus_issues({path: record.metadata for path, record in documents.items()})),
+            skipped=snapshot.skipped,
+            details={"folder": self._folder, "freshness": "manual", "other_files": snapshot.others},
+        )
+
+    def dispose(self) -> None:
+        """See `IKnowledgeProvider.dispose`."""
+        self._disposed = True
+        self._library = None
+        self._corpus.invalidate()
+
+    # RefreshableProvider
+
+    def refresh(self, paths: Sequence[str] | None = None) -> bool:
+        """See `RefreshableProvider.refresh`. Without `paths` a look at sizes and times; nothing unchanged is opened."""
+        self._alive()
+        return self._corpus.refresh(paths)
+
+    def invalidate(self) -> None:
+        """See `RefreshableProvider.invalidate`."""
+        self._alive()
+        self._corpus.invalidate()
+
+    # IngestingProvider
+
+    def ingest(self, request: IngestRequest) -> Source:
+        """See `IngestingProvider.ingest`; kinds `text` and `url`.
+
+        With `metadata.corpus.entrySlug` nothing is written: the entry of that slug is indexed again.
+        """
+        writer = self._writable()
+        entry = request.metadata.get("corpus")
+        if isinstance(entry, dict) and isinstance(slug := entry.get("entrySlug"), str):
+            return self._reindexed(slug)
+        path = writer.store(request)
+        self._corpus.touch(path)
+        return self._source(self._read_record(path))
+
+    def delete_source(self, source_id: str, *, if_match: str | None = None) -> None:
+        """See `IngestingProvider.delete_source`. The file is removed."""
+        writer = self._writable()
+        self._find(source_id)
+        writer.delete(source_id, if_match)
+        self._corpus.touch(source_id)
+
+    # ExplainingProvider
+
+    def explain(self, source_id: str) -> Provenance | None:
+        """See `ExplainingProvider.explain`."""
+        try:
+            source = self.get_source(source_id)
+        except NotFoundError:
+            return None
+        fetched = source.metadata.get("fetched_at")
+        return Provenance(
+            source_id=source.id,
+            origin=source.origin,
+            uri=source.uri,
+            content_hash=str(source.content_hash),
+            indexed_at=source.indexed_at,
+            details={"fetched_at": fetched} if fetched else {},
+        )
+
+    # Inside
+
+    def _alive(self) -> None:
+        if self._disposed:
+            raise UnavailableError("The provider was disposed of", mend="Open it again.")
+
+    def _writable(self) -> DocumentWriter:
+        self._alive()
+        if self._writer is None:
+            raise ReadOnlyError("These files cannot be written", mend="Open the backend over a writable file port.")
+        return self._writer
+
+    def _wanted(self, path: str) -> bool:
+        inside = self._folder == "." or path.startswith(f"{self._folder}/")
+        return inside and path.lower().endswith(EXTENSIONS)
+
+    def _snapshot(self) -> Snapshot:
+        self._alive()
+        snapshot = self._corpus.current()
+        assert snapshot is not None, "without a time limit the build is waited for"
+        return snapshot
+
+    def _not_ready(self) -> QueryResult:
+        return QueryResult(
+            engine=_ENGINES[self._ranking],
+            mode_used="none",
+            index=IndexState(state="building", documents=self._corpus.documents_read),
+            warnings=("The index is still being built: ask again, or wait longer with `wait_s`.",),
+        )
+
+    def _search(self, snapshot: Snapshot, terms: Sequence[str]) -> Iterator[Candidate]:
+        if self._ranking == "bm25":
+            return snapshot.index.search(terms)
+        from knowledge_files.library_ranking import RankBm25
+
+        if self._library is None or self._library.revision != snapshot.revision.value:
+            self._library = RankBm25(self._ranking, self._fs, snapshot, self._analyzer)
+        return self._library.search(terms)
+
+    def _find(self, source_id: str) -> Record:
+        self._alive()
+        known = check_path(source_id) and self._wanted(source_id)
+        snapshot = self._corpus.current() if self._corpus.snapshot is not None else None
+        if known and snapshot is not None:
+            record = snapshot.document(source_id)
+        else:
+            record = self._read_record(source_id) if known else None
+        if record is None or record.problem is not None:
+            raise NotFoundError(f"No source {source_id!r}", mend="List the sources to see what there is.")
+        return record
+
+    def _read_record(self, path: str) -> Record:
+        info, raw = self._fs.stat(path), self._fs.read(path)
+        if problem := not_text(raw):
+            return Record.unusable(info, "encoding-invalid", problem)
+        return Record.of(info, parse_document(path, raw))
+
+    def _source(self, record: Record) -> Source:
+        return record.source(f"{self._id}:{record.info.path}")
+
+    def _reindexed(self, slug: str) -> Source:
+        for _ in range(2):
+            snapshot = self._snapshot()
+            found = [path for path in snapshot.paths if snapshot.records[path].metadata.get("slug") == slug]
+            if found:
+                self._corpus.refresh(found)
+                return self.get_source(found[0])
+            self._corpus.refresh()
+        raise NotFoundError(f"No entry has the slug {slug!r}", mend="Write the entry first, then ingest it.")
