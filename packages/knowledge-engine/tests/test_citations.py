@@ -117,6 +117,7 @@ def test_a_cut_never_parts_a_character(text: str, limit: int) -> None:
         ("ab\U0001f44d\U0001f3fdc", 3, "ab"),
         ("ab\U0001f469\u200d\U0001f527c", 4, "ab"),
         ("ab\u1112\u1161\u11abc", 4, "ab"),
+        ("\U0001f44d\U0001f44d\U0001f3fd", 2, "\U0001f44d"),
         ("enough", 6, "enough"),
         ("", 1, ""),
         ("x" + "\u0301" * 100, 60, "x" + "\u0301" * 59),
@@ -179,6 +180,7 @@ FILLER = "Nothing of interest stands in here. " * 20
         ("call readHTTPStatus now", "readHTTPStatus", "call <readHTTPStatus> now"),
         ("mod\u200bbus and cafe\u0301.", "modbus caf\u00e9", "<mod\u200bbus> and <cafe\u0301>."),
         ("\u6c34\u6e29\u8fc7\u9ad8", "\u6c34\u6e29", "<\u6c34\u6e29>\u8fc7\u9ad8"),
+        ("\u6c34\u6e29\u8fc7\u9ad8", "\u6c34 \u6e29", "<\u6c34\u6e29>\u8fc7\u9ad8"),
         ("A valve opens.", "pump", "A valve opens."),
         ("A valve opens.", "", "A valve opens."),
         (" \n\t ", "valve", ""),
@@ -228,6 +230,17 @@ def test_a_window_without_words_to_begin_at_starts_inside_the_text() -> None:
 def test_a_word_longer_than_the_window_is_marked_as_far_as_it_is_shown() -> None:
     long = "x" * 30
     assert snippet(f"some words {long} and more", long, 10) == f"<{'x' * 10}>"
+
+
+def test_a_sentence_end_does_not_hide_a_match_behind_it() -> None:
+    shown = snippet(f"pump and so on, to the end. A valve{' word' * 50}", "pump valve", 40)
+    assert shown.startswith("<pump>")
+    assert "<valve>" in shown
+
+
+def test_a_part_of_a_name_counts_where_the_whole_does_not_fit() -> None:
+    shown = snippet(f"ant bee cow dog valve-pump {FILLER}", "ant bee cow dog valve-pump", 21)
+    assert shown == "<ant> <bee> <cow> <dog> <valve>"
 
 
 def test_a_window_has_no_white_space_at_its_end() -> None:

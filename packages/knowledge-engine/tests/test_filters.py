@@ -178,6 +178,7 @@ def test_a_number_too_long_to_print_is_still_a_number() -> None:
         ("2024-05-10T10:60", "gt", "2024-01-01", False),
         ("2024-05-10T10:00:60", "gt", "2024-01-01", False),
         ("2024-05-10T10:00+24:00", "gt", "2024-01-01", False),
+        ("2024-05-10T10:00+02:60", "gt", "2024-01-01", False),
         ("0001-01-01T00:00+23:59", "lt", "0001-01-01", True),
         ("9999-12-31T23:59-23:59", "gt", "9999-12-31T23:59", True),
         ("2024-05-10" + " " * 600, "gt", "2024-01-01", False),
@@ -322,6 +323,11 @@ def test_each_key_that_no_document_has_is_warned_of_with_the_nearest() -> None:
         "No document has the metadata key 'knid'; the nearest is 'kind'.",
         "No document has the metadata key 'zzz'.",
     )
+
+
+def test_the_nearest_of_very_many_keys_is_found() -> None:
+    (warning,) = compile_filter({"zebro": 1}).warnings([*(f"aaaaaaaa{n}" for n in range(2_000)), "zebra"])
+    assert "'zebra'" in warning
 
 
 def test_source_id_is_suggested_too() -> None:

@@ -7,7 +7,7 @@ import heapq
 import re
 from collections import deque
 from collections.abc import Iterable
-from itertools import chain, islice
+from itertools import islice
 from typing import Protocol
 
 from knowledge_engine.citations.cutting import content_hash
@@ -140,9 +140,8 @@ def _find_by_hash(data: bytes, span: ByteSpan, wanted: str) -> bytes | None:
 
 def _line_starts(data: bytes, start: int, most: int) -> Iterable[int]:
     before = deque((match.end() for match in _LINE_START.finditer(data, 0, start)), maxlen=most)
-    between_lines = len(data) - len(data[start:].lstrip(b" \t\r\n"))
     after = (match.end() for match in _LINE_START.finditer(data, start))
-    return _outward(reversed(before), chain([between_lines], after), start)
+    return _outward(reversed(before), after, start)
 
 
 def _outward(before: Iterable[int], after: Iterable[int], start: int) -> Iterable[int]:
