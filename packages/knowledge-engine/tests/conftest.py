@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -48,3 +49,63 @@ def install_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     for added in set(sys.modules) - before:
         if str(tmp_path) in str(getattr(sys.modules[added], "__file__", "")):
             del sys.modules[added]
+
+
+# A folder held in memory, written back when it changes.
+SHELF = """
+    from pathlib import Path
+    from knowledge_engine.hookspecs import hookimpl
+
+    @hookimpl
+    def knowledge_backend():
+        root = {"name": "KNOWLEDGE_SHELF_ROOT", "description": "the folder", "required": True, "in_url": True}
+        return {"name": "Shelf", "url_schemes": ["shelf"], "settings": [root]}
+
+    @hookimpl
+    def knowledge_open(url, environ):
+        from knowledge_engine.memory import MemoryProvider
+
+        class Shelf(MemoryProvider):
+            def __init__(self, root):
+                self.root = Path(root)
+                files = sorted(path for path in self.root.rglob("*") if path.is_file())
+                docs = {path.relative_to(self.root).as_posix(): path.read_bytes() for path in files}
+                super().__init__(docs, id="shelf")
+
+            def ingest(self, request):
+                source = super().ingest(request)
+                path = self.root / source.id
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(self.read_source(source.id).content)
+                return source
+
+            def delete_source(self, source_id, *, if_match=None):
+                super().delete_source(source_id, if_match=if_match)
+                (self.root / source_id).unlink()
+
+        return Shelf(url.partition(":")[2] if url else environ["KNOWLEDGE_SHELF_ROOT"])
+"""
+
+
+class Shelf(NamedTuple):
+    """A backend `shelf`, and the folder that it serves."""
+
+    root: Path
+    site: Path
+
+    @property
+    def url(self) -> str:
+        return f"shelf:{self.root}"
+
+    def put(self, path: str, data: bytes | str) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, install_plugin: InstallPlugin) -> Shelf:
+    """An installed backend over an empty folder."""
+    root = tmp_path / "docs"
+    root.mkdir()
+    return Shelf(root, install_plugin("shelf_plugin", SHELF, distribution="shelf-backend", name="shelf"))

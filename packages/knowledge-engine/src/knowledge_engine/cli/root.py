@@ -1,0 +1,184 @@
+"""The group of commands: loads each when it runs, and turns what goes wrong into exit codes."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from knowledge_engine.cli.session import Session, common_options, use_utf8
+
+if TYPE_CHECKING:
+    from knowledge_engine.cli.plugin_commands import PluginCommands
+
+EXIT_ERROR = 1
+EXIT_PARTIAL = 2
+EXIT_USAGE = 64
+EXIT_INTERRUPTED = 130
+#: What a shell reports for a process that SIGPIPE ended.
+EXIT_CLOSED_PIPE = 141
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_HERE = "knowledge_engine.cli"
+#: Name -> (module:attribute, help): `--help` imports none of them.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "query": (f"{_HERE}.asking:query", "Find passages that answer, each with its citation."),
+    "list": (f"{_HERE}.asking:list_documents", "List documents, or those whose title and keywords match."),
+    "get": (f"{_HERE}.asking:get", "Show one document, or one section of it."),
+    "status": (f"{_HERE}.status:status", "Show what is indexed, what is not, and why."),
+    "verify": (f"{_HERE}.verify:verify", "Check that cited words are still there."),
+    "ingest": (f"{_HERE}.writing:ingest", "Store documents."),
+    "delete": (f"{_HERE}.writing:delete", "Remove documents."),
+    "completion": (f"{_HERE}.completion:completion", "Print the script that completes commands in a shell."),
+}
+
+
+class _ClosedPipeError(Exception):
+    """Whoever read the output is gone."""
+
+
+class KnowledgeGroup(click.Group):
+    """Commands by name, imported when they run: the engine's own, then those of plugins."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, the engine's own first."""
+        return [*COMMANDS, *_of_plugins(ctx).commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name in COMMANDS:
+            from knowledge_engine.cli.plugin_commands import import_command
+
+            return import_command(COMMANDS[cmd_name][0])
+        if cmd_name not in _of_plugins(ctx).commands:
+            return None
+        if not ctx.resilient_parsing:
+            return _of_plugins(ctx).load(cmd_name)
+        with suppress(Exception):  # completing a word complains of nothing
+            return _of_plugins(ctx).load(cmd_name)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Names the nearest command, and plugins that did not load, for a name that is none."""
+        if ctx.resilient_parsing or self.get_command(ctx, args[0]) is not None:
+            return super().resolve_command(ctx, args)
+        near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+        hints = [f"Did you mean {near[0]!r}?"] if near else []
+        raise click.UsageError(" ".join([f"There is no command {args[0]!r}.", *hints, *_of_plugins(ctx).problems]), ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The names with their one line of help, without importing the commands."""
+        found = _of_plugins(ctx)
+        rows = [(name, text) for name, (_, text) in COMMANDS.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([*rows, *((name, command.help) for name, command in found.commands.items())])
+        for problem in found.problems:
+            formatter.write_paragraph()
+            formatter.write_text(f"Not available: {problem}")
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """As click's; a closed pipe shows as such."""
+        with _closed_pipe_shown():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Runs the command; only `ctx.exit` makes an exit code, not what a command returns."""
+        with _closed_pipe_shown():
+            try:
+                super().invoke(ctx)
+            finally:
+                ctx.ensure_object(Session).close()
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """As click's, with the exit codes of this command line."""
+        session = extra.setdefault("obj", Session())
+        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
+        return sys.exit(_exit_code(run, session)) if standalone_mode else run()
+
+
+def _of_plugins(ctx: click.Context) -> PluginCommands:
+    return ctx.ensure_object(Session).plugin_commands(COMMANDS)
+
+
+@contextmanager
+def _closed_pipe_shown() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _ClosedPipeError from error
+
+
+def _exit_code(run: Callable[[], Any], session: Session) -> int:
+    try:
+        code = run()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return EXIT_USAGE
+    except click.UsageError as error:
+        _complain(error.format_message(), f"Try '{error.ctx.command_path} --help'." if error.ctx else "")
+        return EXIT_USAGE
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except (_ClosedPipeError, BrokenPipeError):
+        return EXIT_CLOSED_PIPE
+    except click.ClickException as error:
+        _complain(error.format_message())
+        return EXIT_ERROR
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _complain(f"The output cannot be written: {error.strerror}.")
+            return EXIT_ERROR
+        return _report(error, session)
+    return code if isinstance(code, int) else 0
+
+
+def _report(error: Exception, session: Session) -> int:
+    import json
+
+    from knowledge_engine.errors import wire_error
+
+    wire = wire_error(error)
+    message = wire["message"] if not wire["id"] else f"{wire['message']} {wire['mend']}"
+    _complain(message)
+    if session.json:
+        click.echo(json.dumps({"error": wire}, ensure_ascii=False, indent=2))
+    return EXIT_ERROR
+
+
+def _complain(problem: str, hint: str = "") -> None:
+    from knowledge_engine.cli.output import note
+
+    note(f"knowledge: {problem}")
+    if hint:
+        note(hint)
+
+
+@click.group(cls=KnowledgeGroup, name="knowledge", context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kpkit-engine", message="knowledge %(version)s")
+@common_options
+def knowledge() -> None:
+    """Ask documents, and get passages with citations that can be proved."""
+
+
+def main() -> None:
+    """The entry point of the command `knowledge`."""
+    use_utf8()
+    knowledge.main(prog_name="knowledge")
