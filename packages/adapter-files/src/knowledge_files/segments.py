@@ -5,20 +5,19 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from knowledge_engine.passages import Passage, PassageTerms
-from knowledge_engine.ranking import K1, length_norm
 
 # A posting is sorted as one number: term, passage, weighted frequency, own. Sorting numbers is many times faster than
-# sorting rows. The bits bound a segment; the builder starts a new one long before.
-_FREQUENCY_BITS, _PASSAGE_BITS = 14, 26
-MAX_FREQUENCY = (1 << (_FREQUENCY_BITS - 1)) - 1
-MAX_POSTINGS = 8_000_000
+# sorting rows. The bits bound a segment (24 for terms, too); the builder begins a new one long before.
+_FREQUENCY_BITS, _PASSAGE_BITS = 16, 24
+_MAX_POSTINGS = _MAX_PASSAGES = 8_000_000
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 
 class _Ids(dict[str, int]):
@@ -166,7 +165,7 @@ def merge(parts: Sequence[tuple[Segment, npt.NDArray[np.bool_]]]) -> Segment:
     )
 
 
-def _view(values: array[int], dtype: type[np.generic]) -> Array:
+def _view(values: array[int], dtype: type[Any]) -> Array:
     return np.frombuffer(values, dtype) if values else np.zeros(0, dtype)
 
 

@@ -1,0 +1,273 @@
+"""A provider over documents in memory: the reference that others are compared with, and a double for tests.
+
+Everything is worked out from the formula, passage by passage, with no index to get wrong: right before fast.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from knowledge_engine.analysis import Analyzer
+from knowledge_engine.answers import Candidate, Loaded, Plan, answer, page_sources, plan_query
+from knowledge_engine.citations import content_hash
+from knowledge_engine.cursors import Revision
+from knowledge_engine.errors import NotFoundError, UnavailableError
+from knowledge_engine.fs import check_path
+from knowledge_engine.models import (
+    ByteSpan,
+    Capabilities,
+    Health,
+    IndexState,
+    IngestRequest,
+    Origin,
+    Provenance,
+    Query,
+    QueryResult,
+    Skipped,
+    Source,
+    SourceContent,
+    SourcePage,
+)
+from knowledge_engine.passages import MAX_PASSAGE_BYTES, Document, PassageTerms, not_text, parse_document, passage_terms
+from knowledge_engine.ranking import bm25_term, idf, length_norm, sort_key
+from knowledge_engine.writing import check_match, document_bytes, document_id, unsupported_kind
+
+
+@dataclass(frozen=True)
+class _Stored:
+    raw: bytes
+    document: Document
+    terms: list[PassageTerms]
+    origin: Origin
+    uri: str
+    indexed_at: str
+    problem: str
+
+
+class MemoryProvider:
+    """A corpus in memory, ranked by the plain formula. Implements every port but `RefreshableProvider`.
+
+    Args:
+        documents: Bytes by id; an id is a root-relative path, as in a folder.
+    """
+
+    def __init__(
+        self, documents: Mapping[str, bytes] | None = None, *, id: str = "memory", analyzer: Analyzer | None = None
+    ) -> None:
+        self._id = id
+        self._analyzer = analyzer or Analyzer()
+        self._lock = threading.RLock()
+        self._stored: dict[str, _Stored] = {}
+        self._superseded: dict[str, str] = {}
+        self._disposed = False
+        for source_id, raw in (documents or {}).items():
+            self._put(source_id, raw, "text", f"memory:{source_id}")
+
+    @property
+    def id(self) -> str:
+        """The name given at construction."""
+        return self._id
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Writable, with citations."""
+        return Capabilities(writable=True, max_chunk_bytes=MAX_PASSAGE_BYTES)
+
+    def list_sources(
+        self, *, filter: Mapping[str, JsonValue] | None = None, limit: int = 100, cursor: str | None = None
+    ) -> SourcePage:
+        """See `IKnowledgeProvider.list_sources`."""
+        stored = self._snapshot()
+        return page_sources(
+            sorted(stored),
+            lambda one: _source(one, stored[one]),
+            lambda one: stored[one].document.metadata,
+            filter=filter,
+            limit=limit,
+            cursor=cursor,
+            revision=_index(stored).revision,
+            known_keys=_keys(stored),
+        )
+
+    def get_source(self, source_id: str) -> Source:
+        """See `IKnowledgeProvider.get_source`."""
+        return _source(source_id, self._find(source_id))
+
+    def read_source(self, source_id: str, span: ByteSpan | None = None) -> SourceContent:
+        """See `IKnowledgeProvider.read_source`."""
+        raw = self._find(source_id).raw
+        start = min(span.start, len(raw)) if span else 0
+        end = min(span.end, len(raw)) if span else len(raw)
+        data = raw[start:end]
+        return SourceContent(
+            source_id=source_id,
+            content=data,
+            span=ByteSpan(start=start, end=end),
+            total_bytes=len(raw),
+            content_hash=content_hash(data),
+        )
+
+    def query(self, query: Query) -> QueryResult:
+        """See `IKnowledgeProvider.query`."""
+        stored = self._snapshot()
+        plan = plan_query(query, self._analyzer)
+
+        def load(candidate: Candidate) -> Loaded:
+            found = stored[candidate.source_id]
+            passage = next(one for one in found.document.passages if one.start == candidate.start)
+            data = found.raw[candidate.start : candidate.end]
+            return Loaded(data, found.document.title, passage.heading_path, found.document.metadata)
+
+        return answer(
+            plan,
+            _rank(plan, {one: found for one, found in stored.items() if one not in self._superseded}),
+            load,
+            analyzer=self._analyzer,
+            engine="bm25",
+            index=_index(stored),
+            known_keys=_keys(stored),
+        )
+
+    def health_check(self) -> Health:
+        """See `IKnowledgeProvider.health_check`."""
+        if self._disposed:
+            return Health(status="down", message="The provider was disposed of.")
+        stored = self._snapshot()
+        return Health(
+            index=_index(stored),
+            issues=tuple(issue for _, found in sorted(stored.items()) for issue in found.document.issues),
+            skipped=tuple(
+                Skipped(path=one, reason="encoding-invalid", message=found.problem)
+                for one, found in sorted(stored.items())
+                if found.problem
+            ),
+        )
+
+    def dispose(self) -> None:
+        """See `IKnowledgeProvider.dispose`."""
+        with self._lock:
+            self._disposed = True
+            self._stored = {}
+
+    def ingest(self, request: IngestRequest) -> Source:
+        """See `IngestingProvider.ingest`; kind `text`."""
+        if request.kind != "text":
+            raise unsupported_kind(request.kind, "text")
+        with self._lock:
+            stored = self._snapshot()
+            present = stored[request.id].raw if request.id in stored else None
+            raw = document_bytes(request, present)
+            source_id = check_path(document_id(request, raw))
+            check_match(request.if_match, stored[source_id].raw if source_id in stored else None)
+            self._put(source_id, raw, "text", request.uri or f"memory:{source_id}")
+            return self.get_source(source_id)
+
+    def delete_source(self, source_id: str, *, if_match: str | None = None) -> None:
+        """See `IngestingProvider.delete_source`."""
+        with self._lock:
+            check_match(if_match, self._find(source_id).raw)
+            del self._stored[source_id]
+            self._superseded.pop(source_id, None)
+
+    def supersede(self, source_id: str, by: str) -> None:
+        """See `SupersedingProvider.supersede`: the old source stays readable and is not found by queries."""
+        with self._lock:
+            self._find(source_id)
+            self._find(by)
+            self._superseded[source_id] = by
+
+    def explain(self, source_id: str) -> Provenance | None:
+        """See `ExplainingProvider.explain`."""
+        found = self._snapshot().get(source_id)
+        if found is None:
+            return None
+        by = self._superseded.get(source_id)
+        return Provenance(
+            source_id=source_id,
+            origin=found.origin,
+            uri=found.uri,
+            content_hash=found.document.content_hash,
+            indexed_at=found.indexed_at,
+            details={"superseded_by": by} if by else {},
+        )
+
+    def _snapshot(self) -> dict[str, _Stored]:
+        with self._lock:
+            if self._disposed:
+                raise UnavailableError("The provider was disposed of", mend="Open it again.")
+            return dict(self._stored)
+
+    def _find(self, source_id: str) -> _Stored:
+        found = self._snapshot().get(check_path(source_id))
+        if found is None:
+            raise NotFoundError(f"No source {source_id!r}", mend="List the sources to see what there is.")
+        return found
+
+    def _put(self, source_id: str, raw: bytes, origin: Origin, uri: str) -> None:
+        problem = not_text(raw)
+        document = parse_document(check_path(source_id), b"" if problem else raw)
+        if problem:
+            document = Document(source_id, document.title, {}, 0, len(raw), (), (), (), content_hash(raw))
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        terms = passage_terms(document, raw, self._analyzer)
+        self._stored[source_id] = _Stored(bytes(raw), document, terms, origin, uri, now, problem)
+
+
+def _rank(plan: Plan, stored: Mapping[str, _Stored]) -> Iterable[Candidate]:
+    passages = [(one, found, number) for one, found in stored.items() for number in range(len(found.terms))]
+    if not passages or not plan.terms:
+        return []
+    held = {one: [terms.own + terms.context for terms in found.terms] for one, found in stored.items()}
+    average = sum(found.terms[number].length for _, found, number in passages) / len(passages)
+    wanted = Counter(plan.terms)
+    weights = {
+        term: idf(sum(term in held[one][number] for one, _, number in passages), len(passages)) * times
+        for term, times in wanted.items()
+    }
+    ranked = []
+    for one, found, number in passages:
+        terms, counts = found.terms[number], held[one][number]
+        # What only the title or a heading above says is cited once: as the document's beginning.
+        if number and not any(term in terms.own for term in wanted):
+            continue
+        score, norm = 0.0, length_norm(terms.length, average)
+        for term, weight in weights.items():
+            if term in counts:
+                score += bm25_term(counts[term], norm, weight)
+        if score > 0 and plan.filter.matches(found.document.metadata, one):
+            passage = found.document.passages[number]
+            ranked.append(Candidate(score, one, passage.start, passage.end))
+    return sorted(ranked, key=lambda found: sort_key(*found[:3]))
+
+
+def _source(source_id: str, found: _Stored) -> Source:
+    return Source(
+        id=source_id,
+        origin=found.origin,
+        uri=found.uri,
+        title=found.document.title,
+        metadata=found.document.metadata,
+        bytes=len(found.raw),
+        status="failed" if found.problem else "ready",
+        indexed_at=found.indexed_at,
+        error=found.problem or None,
+        content_hash=found.document.content_hash,
+    )
+
+
+def _index(stored: Mapping[str, _Stored]) -> IndexState:
+    revision = Revision()
+    for one, found in stored.items():
+        revision.add(one, found.document.content_hash)
+    skipped = sum(bool(found.problem) for found in stored.values())
+    return IndexState(documents=len(stored) - skipped, skipped=skipped, revision=revision.value)
+
+
+def _keys(stored: Mapping[str, _Stored]) -> frozenset[str]:
+    return frozenset(key for found in stored.values() for key in found.document.metadata)

@@ -1,0 +1,265 @@
+"""From bytes to a document with passages: what is scored, and what each passage's terms are.
+
+A passage ends at a heading; a long section is cut into pieces of about equal size at paragraphs, else lines, else
+sentences. A heading with nothing below it goes with the text that follows.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from knowledge_engine.analysis import Analyzer
+from knowledge_engine.frontmatter import Frontmatter, parse_frontmatter
+from knowledge_engine.markdown import Outline, Section, heading_path, scan
+from knowledge_engine.models import DocumentIssue, Metadata
+from knowledge_engine.ranking import FIELD_WEIGHTS
+
+MAX_PASSAGE_CHARS = 2_000
+#: Four bytes are the longest that UTF-8 has.
+MAX_PASSAGE_BYTES = 4 * MAX_PASSAGE_CHARS
+#: Extensions that are indexed; the first two are markdown, the next plain text, the last data without frontmatter.
+EXTENSIONS = (".md", ".markdown", ".txt", ".yaml", ".yml", ".json")
+_PLAIN = (".txt",)
+_DATA = (".yaml", ".yml", ".json")
+
+# UTF-32 first: its little-endian mark begins with that of UTF-16.
+_FOREIGN = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+_PROBE = 4096
+
+_BLANK_LINE = re.compile(r"\n[ \t]*\r?\n|\r[ \t]*\r")
+_LINE = re.compile(r"\r\n|\n|\r")
+_SENTENCE = re.compile(r"[.!?…](?=\s)\s*|[。！？｡।؟]\s*")
+_WORD_GAP = re.compile(r"\s+")
+_BLANK = b" \t\r\n\x0b\x0c"
+
+
+class Passage(NamedTuple):
+    """A heading-bounded piece of a document: raw bytes [start, end) without white space at either end."""
+
+    start: int
+    end: int
+    heading_path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as far as indexes need it; the bytes themselves are not kept."""
+
+    source_id: str
+    title: str
+    metadata: Metadata
+    body_start: int
+    size: int
+    sections: tuple[Section, ...]
+    passages: tuple[Passage, ...]
+    issues: tuple[DocumentIssue, ...]
+    content_hash: str
+
+
+class PassageTerms(NamedTuple):
+    """Terms of one passage, weighted by field.
+
+    `own` counts the terms that stand in the passage's bytes; `context` those of title, headings above and, for
+    a first passage, the catalogue fields. `length` is the sum of both.
+    """
+
+    own: Counter[str]
+    context: Counter[str]
+    length: int
+
+
+def not_text(raw: bytes) -> str:
+    """Why these bytes are no text to index, in a sentence; empty if they are."""
+    for mark, name in _FOREIGN:
+        if raw.startswith(mark):
+            return f"The file is {name}, not UTF-8."
+    if raw[:_PROBE].count(0) * 10 > min(len(raw), _PROBE):
+        return "The file is full of NUL bytes: UTF-16 without a mark, or not text."
+    return ""
+
+
+def chunk_id(source_id: str, start: int, end: int) -> str:
+    """The name of a passage: stable while the document's bytes are."""
+    return f"{source_id}#{start}-{end}"
+
+
+def parse_document(source_id: str, raw: bytes) -> Document:
+    """Frontmatter, sections and passages of a document. Never fails: what is wrong is in `issues`.
+
+    The id's extension says how to read it: markdown, plain text (`.txt`) or data (`.yaml`, `.yml`, `.json`, which
+    has no frontmatter); any other is markdown.
+    """
+    name = source_id.lower()
+    if name.endswith(_DATA):
+        front = Frontmatter({}, 3 if raw.startswith(codecs.BOM_UTF8) else 0, ())
+    else:
+        front = parse_frontmatter(raw, source_id)
+    body = front.body_start
+    if name.endswith(_PLAIN + _DATA):
+        outline = Outline((Section(0, "", body, len(raw), body, -1, 1 + raw.count(b"\n", 0, body)),), (), ())
+    else:
+        outline = scan(raw, body)
+    issues = (*front.issues, *(issue.model_copy(update={"path": source_id}) for issue in outline.issues))
+    if not raw.isascii() and (bad := _bad_utf8(raw, body)):
+        issues = (*issues, bad.model_copy(update={"path": source_id}))
+    passages = tuple(_passages(raw, outline))
+    if not passages and raw.strip(_BLANK):
+        passages = (_trimmed(raw, 0, len(raw), ()),)  # only frontmatter: that is what there is to cite
+    return Document(
+        source_id=source_id,
+        title=_title(source_id, front.metadata, outline.sections),
+        metadata=front.metadata,
+        body_start=body,
+        size=len(raw),
+        sections=outline.sections,
+        passages=passages,
+        issues=issues,
+        content_hash=hashlib.sha256(raw).hexdigest(),
+    )
+
+
+def passage_terms(document: Document, raw: bytes, analyzer: Analyzer) -> list[PassageTerms]:
+    """The terms of each passage of a document, in order. `raw` is what the document was parsed from."""
+    title = Counter({term: n * FIELD_WEIGHTS["title"] for term, n in Counter(analyzer.terms(document.title)).items()})
+    found = []
+    for number, passage in enumerate(document.passages):
+        in_body = passage.start >= document.body_start
+        own = (
+            Counter(analyzer.terms(raw[passage.start : passage.end].decode("utf-8", "replace")))
+            if in_body
+            else Counter()
+        )
+        context = title.copy()
+        for heading in passage.heading_path:
+            if heading != document.title:
+                context.update(analyzer.terms(heading[:MAX_PASSAGE_CHARS]))
+        if number == 0:
+            for field in ("aliases", "keywords", "summary"):
+                context.update(analyzer.terms(field_text(document.metadata, field)))
+        found.append(PassageTerms(own, context, own.total() + context.total()))
+    return found
+
+
+def field_text(metadata: Metadata, field: str) -> str:
+    """A catalogue field as searchable text: its string, or the strings of its list."""
+    value = metadata.get(field)
+    if isinstance(value, list):
+        value = "\n".join(str(item) for item in value if isinstance(item, str | int | float))
+    # Bounded like a passage, so that no catalogue outweighs the text.
+    return str(value)[:MAX_PASSAGE_CHARS] if isinstance(value, str | int | float) else ""
+
+
+def _bad_utf8(raw: bytes, body_start: int) -> DocumentIssue | None:
+    try:
+        raw[body_start:].decode()
+    except UnicodeDecodeError as error:
+        return DocumentIssue(
+            code="encoding-invalid",
+            severity="warning",
+            path="",
+            line=1 + raw.count(b"\n", 0, body_start + error.start),
+            message="The text is not UTF-8 here; such bytes are shown as U+FFFD",
+            mend="Save the file as UTF-8.",
+        )
+    return None
+
+
+def _title(source_id: str, metadata: Metadata, sections: tuple[Section, ...]) -> str:
+    title = field_text(metadata, "title").strip()
+    if title:
+        return title
+    top = next((section.title for section in sections if section.level == 1 and section.title), "")
+    return top or source_id.rsplit("/", 1)[-1].rsplit(".", 1)[0] or source_id
+
+
+def _trimmed(raw: bytes, start: int, end: int, path: tuple[str, ...]) -> Passage:
+    text = raw[start:end]
+    return Passage(start + len(text) - len(text.lstrip(_BLANK)), start + len(text.rstrip(_BLANK)), path)
+
+
+def _passages(raw: bytes, outline: Outline) -> list[Passage]:
+    found: list[Passage] = []
+    sections = outline.sections
+    held: int | None = None  # where a heading without text began, which goes with the next section
+    for number, section in enumerate(sections):
+        start = section.start if held is None else held
+        last = number + 1 == len(sections)
+        bare = section.level > 0 and not raw[section.body_start : section.end].strip(_BLANK)
+        if bare and not last and section.end - start < MAX_PASSAGE_CHARS // 4:
+            held = start
+            continue
+        held = None
+        path = heading_path(sections, number)
+        for left, right in _pieces(raw, start, section.end, outline.fences):
+            passage = _trimmed(raw, left, right, path)
+            if passage.end > passage.start:
+                found.append(passage)
+    return found
+
+
+def _pieces(raw: bytes, start: int, end: int, fences: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    if end - start <= MAX_PASSAGE_CHARS:
+        return [(start, end)]
+    text = raw[start:end].decode("utf-8", "surrogateescape")
+    if len(text) <= MAX_PASSAGE_CHARS:
+        return [(start, end)]
+    cuts = _cuts(text, _fenced(raw, start, end, fences))
+    bounds = [start]
+    for left, right in pairwise(cuts):
+        bounds.append(bounds[-1] + len(text[left:right].encode("utf-8", "surrogateescape")))
+    return list(pairwise(bounds))
+
+
+def _fenced(raw: bytes, start: int, end: int, fences: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """Fenced code of a section, in characters from the section's start."""
+    found, at, chars = [], start, 0
+    for left, right in fences:
+        if start <= left < end:
+            chars += len(raw[at:left].decode("utf-8", "surrogateescape"))
+            size = len(raw[left:right].decode("utf-8", "surrogateescape"))
+            found.append((chars, chars + size))
+            at, chars = right, chars + size
+    return found
+
+
+def _cuts(text: str, fences: list[tuple[int, int]]) -> list[int]:
+    """Where to cut a text into pieces of about equal size, none over the limit."""
+    cuts, fence = [0], 0
+    while (left := len(text) - cuts[-1]) > MAX_PASSAGE_CHARS:
+        at = cuts[-1]
+        ideal = left / -(-left // MAX_PASSAGE_CHARS)
+        while fence < len(fences) and fences[fence][1] <= at:
+            fence += 1
+        cuts.append(at + _cut(text[at : at + MAX_PASSAGE_CHARS], ideal, _inside(fences, fence, at)))
+    return [*cuts, len(text)]
+
+
+def _inside(fences: list[tuple[int, int]], first: int, at: int) -> list[tuple[int, int]]:
+    near = []
+    for left, right in fences[first:]:
+        if left >= at + MAX_PASSAGE_CHARS:
+            break
+        near.append((left - at, right - at))
+    return near
+
+
+def _cut(window: str, ideal: float, fences: list[tuple[int, int]]) -> int:
+    for pattern in (_BLANK_LINE, _LINE, _SENTENCE, _WORD_GAP):
+        ends = [match.end() for match in pattern.finditer(window)]
+        if pattern is _BLANK_LINE:
+            ends = [end for end in ends if not any(left < end < right for left, right in fences)]
+        ends = [end for end in ends if end >= ideal / 2]
+        if ends:
+            return min(ends, key=lambda end: abs(end - ideal))
+    return len(window)
