@@ -110,7 +110,7 @@ def list_documents(
             write_table(("ID", "TITLE", "KIND"), rows, Screen.of(session))
         if not rows and "error" not in answer:
             note(answer["hint"])
-        _note_rest(answer.get("warnings", ()), answer.get("next_cursor"))
+        _note_rest(answer.get("warnings", ()), answer.get("next_cursor"), "--limit")
     _end(ctx, answer)
 
 
@@ -131,18 +131,19 @@ def get(ctx: click.Context, doc_id: str, section: str | None) -> None:
         write(harmless(answer["content"]) if Screen.of(session).terminal else answer["content"])
         if answer["truncated"]:
             note(answer["hint"])
-    elif answer["found"]:
-        note(answer["hint"])
-    elif answer["suggestions"]:
-        note(f"Did you mean: {', '.join(answer['suggestions'])}")
     _end(ctx, answer)
 
 
 def _end(ctx: click.Context, answer: dict[str, Any]) -> NoReturn:
     """The tools never raise; what went wrong stands in the answer."""
-    if "error" in answer:
-        note(f"knowledge: {answer['error']}")
-    ctx.exit(1 if "error" in answer else 0)
+    if "error" not in answer:
+        ctx.exit(0)
+    note(f"knowledge: {answer['error']}")
+    if answer.get("suggestions"):
+        note(f"Did you mean: {', '.join(answer['suggestions'])}")
+    elif answer.get("hint"):
+        note(answer["hint"])
+    ctx.exit(1)
 
 
 def _tools(session: Session) -> AgentTools:
@@ -179,13 +180,13 @@ def _note_about(result: QueryResult) -> None:
         note(f"The index is being built ({result.index.documents} documents so far). Ask again, or wait longer.")
     elif not result.hits:
         note("No passage answers this.")
-    _note_rest(result.warnings, result.next_cursor)
+    _note_rest(result.warnings, result.next_cursor, "--top-k")
     if result.truncated:
         note("Text was cut to keep within --max-chars.")
 
 
-def _note_rest(warnings: Iterable[object], next_cursor: object) -> None:
+def _note_rest(warnings: Iterable[object], next_cursor: object, limit: str) -> None:
     for warning in warnings:
         note(f"warning: {warning}")
     if next_cursor:
-        note(f"There is more: --cursor {next_cursor}")
+        note(f"There is more: raise {limit}, or pass `next_cursor` of --json to --cursor.")
