@@ -1,0 +1,1 @@
+"""What stands inside text: plain words of a heading, links."""

@@ -1,0 +1,111 @@
+"""The patterns of CommonMark's block structure, over bytes. None backtracks more than a line's length.
+
+They are used on text whose lines all end at LF; the scanner sees to that.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: A line, seen from the line end before it, that may be more than a paragraph's text or a blank line.
+INTERESTING: Final = re.compile(
+    rb"\n(?: {4}| {0,3}(?:"
+    rb"\t|>|#{1,6}(?:[ \t\n]|\Z)|`{3}|~{3}|<[A-Za-z!?/]|=++[ \t]*+(?:\n|\Z)|-(?:[ \t\n-]|\Z)|\+(?:[ \t\n]|\Z)"
+    rb"|\*(?:[ \t\n]|\Z|\*[ \t]*\*)|_[ \t]*_[ \t]*_|[0-9]{1,9}[.)](?:[ \t\n]|\Z)))"
+)
+
+SPACES: Final = re.compile(rb" *+")
+#: A heading's signs; its text begins where they end.
+ATX: Final = re.compile(rb"(#{1,6})(?=[ ]|\Z)")
+SETEXT: Final = re.compile(rb"(?:=++|-++) *+\Z")
+BULLET_OR_NUMBER: Final = re.compile(rb"[*+-]|([0-9]{1,9})[.)]")
+#: What a thematic break repeats, by its first byte.
+RULE: Final = {sign[0]: re.compile(rb"[" + re.escape(sign) + rb" ]*+") for sign in (b"*", b"-", b"_")}
+# A fence of backticks has none in its info string.
+FENCE: Final = re.compile(rb"(`{3,}+)[^`]*+\Z|(~{3,}+)")
+CLOSING_FENCE: Final = {
+    sign[0]: re.compile(rb"^ {0,3}(" + sign + rb"{3,}+)[ \t]*+$", re.MULTILINE) for sign in (b"`", b"~")
+}
+#: The end of the last line before a blank one.
+BEFORE_BLANK: Final = re.compile(rb"\n(?=[ \t]*+(?:\n|\Z))")
+#: Lines of an indented code block, blank ones included.
+INDENTED_LINES: Final = re.compile(rb"(?:(?: {4}| {0,3}\t)[^\n]*+(?:\n|\Z)|[ \t]*+\n)*+")
+#: A heading at the margin, seen from its line start.
+ATX_LINE: Final = re.compile(rb"(#{1,6})(?=[ \t\n]|\Z)")
+#: A fence of backticks at the margin, seen from its line start.
+FENCE_LINE: Final = re.compile(rb"(`{3,}+)[^`\n]*+(?:\n|\Z)")
+#: First bytes of lines that are plain text.
+LETTERS: Final = frozenset(range(0x80, 0x100)) | frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+# Begins text that is nothing else, whatever stands before it.
+_PLAIN = rb"(?:[A-Za-z\x80-\xff(\"'\[$@&]|\*\*[A-Za-z]|`[^`\n])[^\n]*+\n"
+_MARK = rb"(?:[*+-]|[0-9]{1,9}[.)]) "
+#: Items at the margin and below them lines of plain text, items among them, as most lists consist of; from one line
+#: start to another. Each item at the margin ends whatever is open, so only the last (group 1) needs a closer look.
+PLAIN_ITEMS: Final = re.compile(
+    rb"(?:(%(m)b)%(p)b(?:(?: ++(?:%(m)b)?+)?+%(p)b)*+(?:\n++(?=%(m)b%(p)b))?+)*+" % {b"m": _MARK, b"p": _PLAIN}
+)
+#: Lines of plain text in a block quote at the margin.
+PLAIN_QUOTE: Final = re.compile(rb"(?:> ?%(p)b)*+" % {b"p": _PLAIN})
+
+_BLOCK_TAGS = (
+    b"address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl|dt"
+    b"|fieldset|figcaption|figure|footer|form|frame|frameset|h1|h2|h3|h4|h5|h6|head|header|hr|html|iframe|legend|li"
+    b"|link|main|menu|menuitem|nav|noframes|ol|optgroup|option|p|param|search|section|summary|table|tbody|td|tfoot|th"
+    b"|thead|title|tr|track|ul"
+)
+#: A complete opening or closing tag.
+TAG: Final = re.compile(
+    rb"<(?:[A-Za-z][A-Za-z0-9-]*+"
+    rb"(?:\s++[a-zA-Z_:][a-zA-Z0-9:._-]*+(?:\s*+=\s*+(?:[^\s\"'=<>`]++|'[^']*+'|\"[^\"]*+\"))?+)*+\s*+/?"
+    rb"|/[A-Za-z][A-Za-z0-9-]*+\s*+)>"
+)
+_TAG_LINE = re.compile(TAG.pattern + rb"\s*+\Z")
+_TO_BLANK = re.compile(rb"<(?:/?(?:" + _BLOCK_TAGS + rb")(?=\s|/?>|\Z))", re.IGNORECASE)
+# How the blocks start that end at a mark of their own, and that mark.
+_TO_MARK = (
+    (
+        re.compile(rb"<(?:script|pre|style|textarea)(?=\s|>|\Z)", re.I),
+        re.compile(rb"</(?:script|pre|style|textarea)>", re.I),
+    ),
+    (re.compile(rb"<!--"), re.compile(rb"-->")),
+    (re.compile(rb"<\?"), re.compile(rb"\?>")),
+    (re.compile(rb"<![A-Za-z]"), re.compile(rb">")),
+    (re.compile(rb"<!\[CDATA\["), re.compile(rb"\]\]>")),
+)
+
+# Parentheses in it are balanced, to a depth of two.
+_DESTINATION = rb"(<(?:[^<>\\\n]|\\[^\n])*+>|(?!<)(?:%(c)b|\((?:%(c)b|\((?:%(c)b)*+\))*+\))++)" % {
+    b"c": rb"[^\s()\\\x00-\x1f\x7f]|\\[^\s]|\\(?=\s)"
+}
+_TITLE = rb"(?:\"(?:[^\"\\]|\\[\x00-\xff])*+\"|'(?:[^'\\]|\\[\x00-\xff])*+'|\((?:[^()\\]|\\[\x00-\xff])*+\))"
+#: A link reference definition, as it may open a paragraph. Groups: label, destination.
+DEFINITION: Final = re.compile(
+    rb"[ \t]*+\[((?:[^\\\[\]]|\\[\x00-\xff]){1,999}+)(?<![\s\[])\]:[ \t]*+(?:\n[ \t]*+)?"
+    + _DESTINATION
+    + rb"(?:(?:[ \t]++(?:\n[ \t]*+)?|\n[ \t]*+)"
+    + _TITLE
+    + rb"[ \t]*+(?:\n|\Z)|[ \t]*+(?:\n|\Z))"
+)
+#: What follows the text of an inline link. Group: destination.
+INLINE_TARGET: Final = re.compile(rb"\(\s*+(?:" + _DESTINATION + rb"(?:\s++" + _TITLE + rb")?+)?+\s*+\)")
+
+
+def html_block(line: bytes, at: int, *, after_text: bool) -> re.Pattern[bytes] | bool | None:
+    """What ends the HTML block that begins at `line[at]`: a pattern, or True for a blank line; None: none begins.
+
+    Any tag alone on its line begins one too, but not directly `after_text` of a paragraph.
+    """
+    for start, end in _TO_MARK:
+        if start.match(line, at):
+            return end
+    if _TO_BLANK.match(line, at) or (not after_text and _TAG_LINE.match(line, at)):
+        return True
+    return None
+
+
+def skip_definitions(text: bytes, start: int, end: int) -> int:
+    """Where the paragraph text[start:end] goes on after the link reference definitions that open it."""
+    while start < end and (match := DEFINITION.match(text, start, end)):
+        start = match.end()
+    return start
