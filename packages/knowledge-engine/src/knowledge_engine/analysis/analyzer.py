@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 import Stemmer
 
 from knowledge_engine.analysis.stopwords import STOP_WORDS
-from knowledge_engine.analysis.words import Word, split_words, word_forms
+from knowledge_engine.analysis.words import split_words, word_forms
 from knowledge_engine.errors import InvalidArgumentError
 
 #: Raised when the same text may give other terms than before: indexes made by another revision are rebuilt.
 REVISION = 1
 
-_CHUNK = re.compile(r"\S+")
-# Text repeats itself: words between blanks are analysed once. Both bounds keep hostile text from filling memory.
+# Punctuation that no word holds and no mark joins to; between it, text repeats itself, and each chunk is analysed once.
+_APART = '()[]{}"/\\|,;:!?*`&%$@^~'
+_CHUNK = re.compile(rf"[^\s{re.escape(_APART)}]+")
+_BLANKS = bytes.maketrans(_APART.encode(), b" " * len(_APART))
+# Both bounds keep hostile text from filling memory.
 _CACHED_CHARS = 48
 _CACHED_CHUNKS = 400_000
 
@@ -41,12 +46,31 @@ class Token(NamedTuple):
     end: int
 
 
+class _Terms(dict[str, tuple[str, ...]]):
+    """Terms by chunk, worked out when a chunk first comes; looked up in C, which is most of the time of indexing."""
+
+    def __init__(self, language: str) -> None:
+        self._stem = Stemmer.Stemmer(language, 0).stemWord if language != "none" else str
+
+    def __missing__(self, chunk: str) -> tuple[str, ...]:
+        terms = tuple(map(self.stem, word_forms(chunk)))
+        if len(chunk) <= _CACHED_CHARS:
+            if len(self) >= _CACHED_CHUNKS:
+                self.clear()
+            self[chunk] = terms
+        return terms
+
+    def stem(self, form: str) -> str:
+        """The term of a form. Identifiers and numbers are names: they have no endings."""
+        # From U+0E00 on come scripts without stemmers, in pieces of one and two characters.
+        return self._stem(form) if form[0] < "\u0e00" and (form.isalpha() or "'" in form) else form
+
+
 class _Cache(threading.local):
     """Snowball's stemmers are not safe to share between threads, and a cache needs no lock if it is not."""
 
     def __init__(self, language: str) -> None:
-        self.stem = Stemmer.Stemmer(language, 0).stemWord if language != "none" else str
-        self.terms: dict[str, tuple[str, ...]] = {}
+        self.terms = _Terms(language)
 
 
 @dataclass(frozen=True)
@@ -86,47 +110,38 @@ class Analyzer:
 
     def terms(self, text: str) -> list[str]:
         """All terms, with repeats, for an index."""
-        cache = self._local.terms
-        found: list[str] = []
-        for chunk in text.split():
-            terms = cache.get(chunk)
-            found += self._chunk_terms(chunk) if terms is None else terms
-        return found
+        return list(chain.from_iterable(map(self._local.terms.__getitem__, _chunks(text))))
 
     def query_terms(self, text: str) -> list[str]:
         """The terms to look for, with repeats: function words are dropped, unless nothing else is there."""
-        words = [form for chunk in text.split() for form in word_forms(chunk)]
+        words = [form for chunk in _chunks(text) for form in word_forms(chunk)]
         stop = STOP_WORDS.get(self.language, frozenset())
         telling = [form for form in words if form not in stop]
-        return [self._stem(form) for form in telling or words]
+        return list(map(self._local.terms.stem, telling or words))
 
-    def tokens(self, raw: bytes) -> list[Token]:
-        """The terms with the bytes that each stands for, by start; bytes that are not UTF-8 separate words."""
+    def tokens(self, raw: bytes, wanted: Set[str] | None = None) -> list[Token]:
+        """The terms with the bytes that each stands for, by start; bytes that are not UTF-8 separate words.
+
+        Args:
+            wanted: Only tokens of these terms; many times faster where few words are.
+        """
         text = raw.decode("utf-8", "surrogateescape")
-        found = [
-            Word(word.form, chunk.start() + word.start, chunk.start() + word.end)
-            for chunk in _CHUNK.finditer(text)
-            for word in split_words(chunk[0])
-        ]
-        found.sort(key=lambda word: word.start)
-        if len(text) == len(raw):
-            return [Token(self._stem(form), start, end) for form, start, end in found]
-        offsets = list(_byte_offsets(text))
-        return [Token(self._stem(form), offsets[start], offsets[end]) for form, start, end in found]
+        offsets = range(len(raw) + 1) if len(text) == len(raw) else list(_byte_offsets(text))
+        found, terms = [], self._local.terms
+        for chunk in _CHUNK.finditer(text):
+            if wanted is not None and wanted.isdisjoint(terms[chunk[0]]):
+                continue
+            for form, start, end in split_words(chunk[0]):
+                term = terms.stem(form)
+                if wanted is None or term in wanted:
+                    found.append(Token(term, offsets[chunk.start() + start], offsets[chunk.start() + end]))
+        found.sort(key=itemgetter(1))
+        return found
 
-    def _stem(self, form: str) -> str:
-        # Identifiers and numbers are names: they have no endings.
-        # From U+0E00 on come scripts without stemmers, in pieces of one and two characters.
-        return self._local.stem(form) if form[0] < "\u0e00" and (form.isalpha() or "'" in form) else form
 
-    def _chunk_terms(self, chunk: str) -> tuple[str, ...]:
-        terms = tuple(map(self._stem, word_forms(chunk)))
-        if len(chunk) <= _CACHED_CHARS:
-            cache = self._local.terms
-            if len(cache) >= _CACHED_CHUNKS:
-                cache.clear()
-            cache[chunk] = terms
-        return terms
+def _chunks(text: str) -> list[str]:
+    """What `_CHUNK` finds, several times faster: in bytes, characters above 127 stay whole and need no look."""
+    return text.encode("utf-8", "surrogatepass").translate(_BLANKS).decode("utf-8", "surrogatepass").split()
 
 
 def _byte_offsets(text: str) -> Iterator[int]:

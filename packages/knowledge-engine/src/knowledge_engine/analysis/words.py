@@ -13,23 +13,32 @@ from typing import NamedTuple
 MAX_WORD_CHARS = 128
 
 # Every character is reduced to its shape, then one pattern finds the words of all scripts:
-# U upper case, l other letters and marks, 0 digits, C scripts written without spaces, m marks on those.
+# U upper case, l other letters, 0 digits, C scripts written without spaces, m marks on any of them.
 _WORD = re.compile(
     r"(?:Cm*)+"
-    r"|(?P<word>(?<![Ul0.])\.(?=[Ul])[Ul0]+|[Ul0]+)(?P<more>(?:(?:_+|[-.'])[Ul0]+)*)(?P<tail>\+\+|\#(?![Ul0C]))?"
+    r"|(?:(?<![Ul0m.])\.(?=[Ul]))?[Ul0][Ul0m]*(?P<more>(?:(?:_+|[-.'])[Ul0][Ul0m]*)*)(?P<tail>\+\+|\#(?![Ul0C]))?"
 )
 _CLUSTER = re.compile("Cm*")
 _JOINERS = re.compile("[-_.']+")
 # open|Valve, HTTP|Status, Server2|Go, but not DNAs, URLs and GHz: one small letter after capitals belongs to them.
-_CAMEL = re.compile(r"(?<=[l0])(?=U)|(?<=U)(?=Ul)(?!Ul$)")
+_CAMEL = re.compile(r"(?<=[l0m])(?=U)|(?<=U)(?=Ul)(?!Ul$)")
 _NO_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3100-\u31bf"
     "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaa7f\uac00-\ud7ff\uf900-\ufaff"
     "\U0001b000-\U0001b16f\U00020000-\U0003ffff]"
 )
-_ALIKE = {ord(c): "'" for c in "\u2018\u2019\u02bc\u2032"} | {ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2212"}
+_ALIKE = {ord(c): "'" for c in "\u2018\u2019\u02bc\u2032\u00b4\u1ffd"} | {
+    ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2212"
+}
 # Not combining marks by category, and yet joined to the character before by normalisation.
 _JOINS_BEFORE = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb\uff9e\uff9f]")
+# What Unicode calls ignorable and is no format character (variation selectors, fillers of Korean), and the Arabic
+# elongation stroke, which changes the width of a word and nothing else.
+_UNSEEN = re.compile(
+    "[\u034f\u0640\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
+# Turkish capital I with a dot folds to two characters; people type one.
+_DOTTED = "i\u0307"
 
 
 class Word(NamedTuple):
@@ -62,7 +71,7 @@ def _simple(char: str) -> str:
 def _shape(char: str) -> str:
     category = unicodedata.category(char)
     if category[0] == "M":
-        return "m" if _NO_SPACES.match(char) else "l"
+        return "m"
     if category[0] == "L":
         if _NO_SPACES.match(char):
             return "C"
@@ -76,48 +85,47 @@ _SHAPES, _SIMPLE = _Table(_shape), _Table(_simple)
 
 
 @lru_cache(maxsize=1 << 16)
-def _binds(char: str) -> bool:
-    """Whether a character belongs to the one before: a mark, something invisible, a part of a syllable."""
-    return (
-        ord(char) >= 0x80
-        and (unicodedata.category(char) in ("Mn", "Mc", "Me", "Cf") or _JOINS_BEFORE.match(char) is not None)
-    ) or char == "\u0640"  # the Arabic elongation stroke is invisible to a reader's mind
+def _visible(char: str) -> bool:
+    # Enclosing marks draw a frame around a letter: a keycap, say.
+    return unicodedata.category(char) not in ("Cf", "Me") and not _UNSEEN.match(char)
 
 
 @lru_cache(maxsize=1 << 16)
-def _visible(char: str) -> bool:
-    # Besides format characters: the Arabic stroke, the grapheme joiner, variation selectors.
-    return not (
-        unicodedata.category(char) == "Cf"
-        or char in "\u0640\u034f"
-        or "\ufe00" <= char <= "\ufe0f"
-        or "\U000e0100" <= char <= "\U000e01ef"
+def _binds(char: str) -> bool:
+    """Whether a character belongs to the one before: a mark, something invisible, a part of a syllable."""
+    return ord(char) >= 0x80 and (
+        unicodedata.category(char)[0] == "M" or not _visible(char) or _JOINS_BEFORE.match(char) is not None
     )
 
 
-def _normalised(text: str) -> tuple[str, list[int]]:
-    """NFKC without invisible characters, and for each of its characters where it came from.
+class _Normalised(NamedTuple):
+    """A text in NFKC without invisible characters, and for each of its characters where it came from."""
 
-    The second value has one entry more than the text has characters: where the text ends. Normalised cluster
-    by cluster, so that it is the same for a word whatever stands around it.
-    """
+    text: str
+    starts: list[int]
+    ends: list[int]
+
+
+def _normalised(text: str) -> _Normalised:
+    """Normalises cluster by cluster, so that a word comes out the same whatever stands around it."""
     chars: list[str] = []
-    origins: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
     at, size = 0, len(text)
     while at < size:
         end = at + 1
-        while end < size and _binds(text[end]):
+        # A mark on anything but a letter or digit stands alone: no word's place takes in what is before the word.
+        while _SHAPES[ord(text[at])] in "Ul0Cm" and end < size and _binds(text[end]):
             end += 1
         cluster = text[at:end]
         if end - at > 1 or not cluster.isascii():
-            cluster = "".join(filter(_visible, cluster))
-            cluster = unicodedata.normalize("NFKC", cluster).translate(_ALIKE)
-        for char in cluster:
-            chars.append(char)
-            origins.append(at)
+            cluster = unicodedata.normalize("NFKC", "".join(filter(_visible, cluster)))
+            cluster = "".join(filter(_visible, cluster)).translate(_ALIKE)  # Arabic forms hold strokes
+        chars.append(cluster)
+        starts += [at] * len(cluster)
+        ends += [end] * len(cluster)
         at = end
-    origins.append(size)
-    return "".join(chars), origins
+    return _Normalised("".join(chars), starts, ends)
 
 
 class _Folder:
@@ -125,14 +133,13 @@ class _Folder:
 
     def __init__(self, plain: str) -> None:
         folded = plain.casefold()
-        same = len(folded) == len(plain) and (folded.isascii() or unicodedata.is_normalized("NFC", folded))
-        self._plain, self._folded = plain, folded if same else None
+        same = folded.isascii() or (_DOTTED not in folded and unicodedata.is_normalized("NFC", folded))
+        self._plain, self._folded = plain, folded if same and len(folded) == len(plain) else None
 
     def __call__(self, start: int, end: int) -> str:
         if self._folded is not None:
             return self._folded[start : min(end, start + MAX_WORD_CHARS)]
-        # Turkish capital I with a dot folds to two characters; people type one.
-        folded = self._plain[start:end].casefold().replace("i\u0307", "i")
+        folded = self._plain[start:end].casefold().replace(_DOTTED, "i")
         return unicodedata.normalize("NFC", folded)[:MAX_WORD_CHARS]
 
 
@@ -185,14 +192,15 @@ def _grams(fold: _Folder, shape: str, start: int, end: int) -> list[tuple[str, i
     return words
 
 
-def _scan(text: str) -> tuple[list[tuple[str, int, int]], list[int] | None]:
-    """Words with their place in the normalised text, and where its characters come from (None: the same places)."""
-    origins: list[int] | None = None
+def _scan(text: str) -> tuple[list[tuple[str, int, int]], _Normalised | None]:
+    """Words with their place in the normalised text, and that, unless places are the same in both."""
+    other: _Normalised | None = None
     plain = text
     if not text.isascii():
         plain = text.translate(_SIMPLE)
         if not unicodedata.is_normalized("NFKC", plain) or any(map(_binds, plain)):
-            plain, origins = _normalised(plain)
+            other = _normalised(plain)
+            plain = other.text
     shape = plain.translate(_SHAPES)
     fold = _Folder(plain)
     found: list[tuple[str, int, int]] = []
@@ -204,7 +212,7 @@ def _scan(text: str) -> tuple[list[tuple[str, int, int]], list[int] | None]:
             found += _identifier(fold, shape, start, end, end - len(match["tail"] or ""))
         else:
             found.append((fold(start, end), start, end))
-    return found, origins
+    return found, other
 
 
 def split_words(text: str) -> list[Word]:
@@ -217,20 +225,12 @@ def split_words(text: str) -> list[Word]:
     >>> [word.form for word in split_words("水温")]
     ['水', '温', '水温']
     """
-    found, origins = _scan(text)
-    if origins is None:
+    found, other = _scan(text)
+    if other is None:
         return [Word(*word) for word in found]
-    return [Word(form, origins[start], _origin_end(origins, end)) for form, start, end in found]
+    return [Word(form, other.starts[start], other.ends[end - 1]) for form, start, end in found]
 
 
 def word_forms(text: str) -> list[str]:
     """The forms alone of `split_words`, for those who need no places."""
     return [form for form, _, _ in _scan(text)[0]]
-
-
-def _origin_end(origins: list[int], end: int) -> int:
-    """Where the character before `end` ends in the original: at the next one that came from elsewhere."""
-    last = origins[end - 1]
-    while origins[end] == last:
-        end += 1
-    return origins[end]

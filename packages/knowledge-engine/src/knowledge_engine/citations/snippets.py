@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from knowledge_engine.analysis import Analyzer, Token
@@ -36,7 +37,7 @@ def make_snippet(data: bytes, base: int, terms: Collection[str], analyzer: Analy
     """
     check_limit(max_chars)
     wanted = frozenset(terms)
-    found = sorted((token for token in analyzer.tokens(data) if token.term in wanted), key=lambda token: token[1:])
+    found = sorted(analyzer.tokens(data, wanted), key=itemgetter(1, 2))
     text = decode(data)
     first, last = _window(text, _in_characters(data, text, found), max_chars)
     start, end = byte_offset(data, text, first), byte_offset(data, text, last)
