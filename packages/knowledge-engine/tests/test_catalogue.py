@@ -16,7 +16,9 @@ from knowledge_engine.models import Source
 
 
 def source(source_id: str, title: str = "", **metadata: JsonValue) -> Source:
-    return Source(id=source_id, origin="text", uri=f"test:{source_id}", title=title or source_id, metadata=metadata, bytes=1)
+    return Source(
+        id=source_id, origin="text", uri=f"test:{source_id}", title=title or source_id, metadata=metadata, bytes=1
+    )
 
 
 def found(catalogue: Catalogue, query: str) -> list[str]:
@@ -39,7 +41,14 @@ LIBRARY = Catalogue(
             aliases=["Em twentyfour"],
             summary="Registers of the meter.",
         ),
-        source("devices/pump.md", "Pump P9", id="device.siemens.p9", kind="device", vendor="Siemens", summary="A meter beside it."),
+        source(
+            "devices/pump.md",
+            "Pump P9",
+            id="device.siemens.p9",
+            kind="device",
+            vendor="Siemens",
+            summary="A meter beside it.",
+        ),
         source("protocols/s7.md", "S7 protocol", id="protocol.s7", kind="protocol", summary="How S7-1200 talks."),
     ],
     revision="r1",
@@ -113,7 +122,17 @@ def test_spelling_does_not_change_what_a_frontmatter_id_resolves_to(claims: dict
 
 @pytest.mark.parametrize(
     "query",
-    ["EM-24", "acme", "device.acme.em24", "twentyfour", "kilowatts", "transformer", "energy_meter", "modbus", "modbus-tcp"],
+    [
+        "EM-24",
+        "acme",
+        "device.acme.em24",
+        "twentyfour",
+        "kilowatts",
+        "transformer",
+        "energy_meter",
+        "modbus",
+        "modbus-tcp",
+    ],
 )
 def test_each_catalogue_field_is_searched(query: str) -> None:
     assert found(LIBRARY, query)[0] == "devices/meter.md"

@@ -1,0 +1,238 @@
+"""`list`, `get` and `query` for agents: never raise, always a plain JSON dict, suggestions instead of failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from pydantic import JsonValue
+
+from knowledge_engine.agent_tools.arguments import (
+    call_arguments,
+    filter_argument,
+    query_argument,
+    real_number,
+    scalar_filters,
+    text_argument,
+    whole_number,
+)
+from knowledge_engine.agent_tools.guard import Tool, error_keys, never_raises
+from knowledge_engine.agent_tools.hints import nothing_found
+from knowledge_engine.agent_tools.plain import shorten
+from knowledge_engine.agent_tools.rendering import Answer, catalogue_entry, document_answer, hit_answer
+from knowledge_engine.catalogue import Catalogue
+from knowledge_engine.errors import AmbiguousIdError, InvalidArgumentError, KnowledgeError, NotFoundError
+from knowledge_engine.frontmatter import parse_frontmatter
+from knowledge_engine.models import MAX_TOP_K, Query, QueryResult, Source
+from knowledge_engine.service import KnowledgeService, Loaded, SourceList
+from knowledge_engine.tool_specs import TOOL_NAMES
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 200
+DEFAULT_TEXT_CHARS = 8_000
+MAX_TEXT_CHARS = 64_000
+MAX_AVAILABLE = 50
+MAX_SUGGESTIONS = 5
+_CACHED_SIZES = 200_000
+_WITHOUT_FRONTMATTER = (".yaml", ".yml", ".json")
+
+_NO_DOCUMENTS: Mapping[str, JsonValue] = {"count": 0, "docs": [], "hint": ""}
+_NO_DOCUMENT: Mapping[str, JsonValue] = {
+    "found": False,
+    "suggestions": [],
+    "available_ids": [],
+    "available_total": 0,
+    "hint": "",
+}
+_NO_HITS: Mapping[str, JsonValue] = {"count": 0, "hits": [], "warnings": [], "truncated": False, "hint": ""}
+
+
+class AgentTools:
+    """The tools over a service. Any thread may call them.
+
+    Every answer is a dict that `json.dumps(answer, allow_nan=False)` takes. A failure is the tool's usual answer
+    without findings, and `error` (text), `code` and `mend` besides; `error_id` names the log entry of one that was
+    not foreseen. What arguments may look like is in `agent_tools.arguments`.
+    """
+
+    def __init__(self, service: KnowledgeService) -> None:
+        self.service = service
+        self._sizes: dict[tuple[str, str], int] = {}
+
+    @never_raises(_NO_DOCUMENTS)
+    def list(
+        self,
+        /,
+        query: object = None,
+        filter: object = None,
+        limit: object = None,
+        cursor: object = None,
+        **filters: object,
+    ) -> Answer:
+        """Documents whose metadata fits; with a `query`, those whose catalogue fields match it, best first.
+
+        Any further argument is a condition on the metadata key of its name; "any" asks nothing. Conditions on keys
+        named `query`, `limit`, `cursor` or `filter` go through `filter`.
+        """
+        scalars = scalar_filters(filters)
+        given = filter_argument(filter)
+        words = query_argument(query)
+        wanted = whole_number("limit", limit) or DEFAULT_LIMIT
+        found = self.service.list(
+            query=words,
+            filter=_both(given, scalars.conditions),
+            limit=min(wanted, MAX_LIMIT),
+            cursor=text_argument("cursor", cursor),
+        )
+        hints = [found.hint] if found.hint else []
+        if wanted > MAX_LIMIT:
+            hints.append(f"At most {MAX_LIMIT} documents are given at once.")
+        if scalars.blank:
+            hints.append(f"Left out as blank: {', '.join(scalars.blank)}.")
+        hints.append(self._list_hint(found, {**given, **scalars.conditions}, words))
+        return self._listed(found, " ".join(hints))
+
+    @never_raises(_NO_DOCUMENT, {"id": "doc_id", "docId": "doc_id", "source_id": "doc_id", "sourceId": "doc_id"})
+    def get(self, /, doc_id: object, section: object = None) -> Answer:
+        """The text of one document, or of one section of it; suggestions where there is no such document."""
+        name = text_argument("doc_id", doc_id)
+        if name is None:
+            raise InvalidArgumentError("doc_id is missing", mend="Give an id from `list`.")
+        wanted = text_argument("section", section)
+        try:
+            loaded, used = self._load(name)
+        except AmbiguousIdError as error:
+            claimants = self.service.catalogue().resolve(name)
+            return self._not_found(error, claimants)
+        except NotFoundError as error:
+            return self._not_found(error, self.service.catalogue().suggest(name, MAX_SUGGESTIONS))
+        # An id by which it was found stays; another spelling of it gives way to the stored one.
+        doc_id = used if used == loaded.source.metadata.get("id") else loaded.source.id
+        return document_answer(loaded, doc_id, wanted)
+
+    @never_raises(
+        _NO_HITS,
+        {
+            "topK": "top_k",
+            "limit": "top_k",
+            "maxChars": "max_chars",
+            "perSource": "per_source",
+            "minScore": "min_score",
+        },
+    )
+    def query(
+        self,
+        /,
+        query: object,
+        top_k: object = None,
+        filter: object = None,
+        max_chars: object = None,
+        per_source: object = None,
+        cursor: object = None,
+        min_score: object = None,
+    ) -> Answer:
+        """Passages that answer a question, best first, each with a citation; at most `max_chars` of text in all."""
+        budget = whole_number("max_chars", max_chars) or DEFAULT_TEXT_CHARS
+        asked = Query(
+            query=query_argument(query) or "",
+            top_k=min(whole_number("top_k", top_k) or 10, MAX_TOP_K),
+            filter=filter_argument(filter) or None,
+            max_chars=min(budget, MAX_TEXT_CHARS),
+            per_source=min(whole_number("per_source", per_source) or 1, MAX_TOP_K),
+            cursor=text_argument("cursor", cursor),
+            min_score=real_number("min_score", min_score),
+        )
+        result = self.service.query(asked)
+        capped = f"At most {MAX_TEXT_CHARS} characters are given at once. " if budget > MAX_TEXT_CHARS else ""
+        return {
+            "count": len(result.hits),
+            "hits": [hit_answer(hit) for hit in result.hits],
+            "warnings": [*result.warnings],
+            "index": result.index.model_dump(),
+            "mode_used": result.mode_used,
+            "truncated": result.truncated,
+            "next_cursor": result.next_cursor,
+            "untrusted": True,
+            "hint": capped + _query_hint(result),
+        }
+
+    @never_raises({})
+    def call(self, /, name: object, arguments: object = None) -> Answer:
+        """Runs a tool by its name, short (`list`) or as `tool_specs` gives it (`knowledge_list`)."""
+        tools: dict[str, Tool] = {"list": self.list, "get": self.get, "query": self.query}
+        asked = text_argument("name", name) or ""
+        tool = tools.get(asked.strip().removeprefix("knowledge_"))
+        if tool is None:
+            known = ", ".join(TOOL_NAMES.values())
+            raise InvalidArgumentError(f"No tool {shorten(asked, 80)!r}", mend=f"The tools are: {known}.")
+        return tool(**call_arguments(arguments))
+
+    def _load(self, name: str) -> tuple[Loaded, str]:
+        with suppress(NotFoundError):
+            return self.service.load(name), name
+        return self.service.load(name.strip()), name.strip()
+
+    def _listed(self, found: SourceList, hint: str) -> Answer:
+        catalogue = self.service.catalogue() if found.sources else Catalogue(())
+        return {
+            "count": len(found.sources),
+            "docs": [
+                catalogue_entry(source, catalogue.public_id(source), self._chars(source)) for source in found.sources
+            ],
+            "hint": hint,
+            "total": found.total,
+            "truncated": found.next_cursor is not None,
+            "next_cursor": found.next_cursor,
+            "warnings": [*found.warnings],
+            "untrusted": True,
+        }
+
+    def _list_hint(self, found: SourceList, conditions: Mapping[str, JsonValue], query: str | None) -> str:
+        if not found.total:
+            return nothing_found(self.service.catalogue(), conditions, query)
+        if found.next_cursor is not None:
+            return f"{found.total} documents match; pass `next_cursor` as `cursor` for more, or narrow the search."
+        return "Fetch a document with `get` and its id."
+
+    def _not_found(self, error: KnowledgeError, suggestions: tuple[str, ...]) -> Answer:
+        catalogue = self.service.catalogue()
+        return {
+            **_NO_DOCUMENT,
+            **error_keys(error),
+            "suggestions": [*suggestions[:MAX_AVAILABLE]],
+            "available_ids": [catalogue.public_id(source) for source in catalogue.sources[:MAX_AVAILABLE]],
+            "available_total": len(catalogue.sources),
+        }
+
+    def _chars(self, source: Source) -> int:
+        """Characters of the body; 0 when the document has vanished meanwhile."""
+        key = (source.id, source.content_hash or "")
+        size = self._sizes.get(key)
+        if size is None:
+            try:
+                raw = self.service.provider.read_source(source.id).content
+            except NotFoundError:
+                return 0
+            start = 0 if source.id.lower().endswith(_WITHOUT_FRONTMATTER) else parse_frontmatter(raw).body_start
+            size = len(raw[start:].decode("utf-8", "replace"))
+            if source.content_hash:
+                if len(self._sizes) >= _CACHED_SIZES:
+                    self._sizes.clear()
+                self._sizes[key] = size
+        return size
+
+
+def _both(given: dict[str, JsonValue], conditions: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
+    if given and conditions:
+        return {"and": [given, conditions]}
+    return given or conditions or None
+
+
+def _query_hint(result: QueryResult) -> str:
+    if result.mode_used == "none":
+        return "The index is still being built: ask again in a moment."
+    if not result.hits:
+        return "No passage matches. Try other words, fewer conditions, or see what there is with `list`."
+    if result.next_cursor is not None:
+        return "Pass `next_cursor` as `cursor` for more. Read on in a document with `get` and its source_id."
+    return "Read on in a document with `get` and its source_id."
