@@ -923,3 +923,26 @@ def test_no_descriptor_is_left_open(kb: Path) -> None:
                 continue
     list(fs.walk())
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+_UNDER_ASCII = """
+import sys
+from knowledge_engine.fs import LocalFs
+assert sys.getfilesystemencoding() != "utf-8", sys.getfilesystemencoding()
+fs = LocalFs(sys.argv[1])
+fs.write("gr\\u00f6\\u00dfe/\\u6c34\\u6e29.md", b"new")
+assert [info.path for info in fs.walk()] == ["gr\\u00f6\\u00dfe/\\u6c34\\u6e29.md", "stra\\u00dfe.md"], list(fs.walk())
+assert fs.read("stra\\u00dfe.md") == b"old" and fs.stat("stra\\u00dfe.md").size == 3
+fs.delete("stra\\u00dfe.md")
+assert [info.path for info in fs.walk("gr\\u00f6\\u00dfe")] == ["gr\\u00f6\\u00dfe/\\u6c34\\u6e29.md"]
+"""
+
+
+def test_names_are_utf8_under_an_ascii_locale(tmp_path: Path) -> None:
+    root = tmp_path / "wörter"
+    root.mkdir()
+    (root / "straße.md").write_bytes(b"old")
+    environ = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run([sys.executable, "-c", _UNDER_ASCII, str(root)], env=environ, check=True)
+    assert (root / "größe" / "水温.md").read_bytes() == b"new"
+    assert not (root / "straße.md").exists()

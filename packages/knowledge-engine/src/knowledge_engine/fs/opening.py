@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from knowledge_engine.errors import KnowledgeError, ProviderError
-from knowledge_engine.fs.paths import full_path
+from knowledge_engine.fs.paths import as_text, full_path, native
 from knowledge_engine.fs.refusals import not_found
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -30,28 +30,28 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM})
 def real_path(descriptor: int, name: str) -> str:
     """Where an open file lies, free of links; `name` is what was opened. Empty when that cannot be told."""
     try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+        return as_text(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
     except OSError:
         pass  # No /proc: another system, or a sandbox.
     get_path = getattr(fcntl, "F_GETPATH", None)
     if get_path is not None:
-        return os.fsdecode(fcntl.fcntl(descriptor, get_path, bytes(1024)).rstrip(b"\0"))
+        return as_text(os.fsdecode(fcntl.fcntl(descriptor, get_path, bytes(1024)).rstrip(b"\0")))
     real = os.path.realpath(name)
     try:
         same = os.path.samestat(os.stat(real), os.fstat(descriptor))  # noqa: PTH116
     except OSError:
         same = False
-    return real if same else ""
+    return as_text(real) if same else ""
 
 
 def resolve_root(root: str) -> str | None:
     """The root free of links, as `real_path` spells it; None when there is no such folder."""
     try:
-        descriptor = os.open(root, LOOK | os.O_DIRECTORY)
+        descriptor = os.open(native(root), LOOK | os.O_DIRECTORY)
     except OSError:
         return None
     try:
-        return real_path(descriptor, root) or None
+        return real_path(descriptor, native(root)) or None
     finally:
         os.close(descriptor)
 
@@ -92,7 +92,7 @@ def opened(root: str, path: str, *, to_read: bool) -> Iterator[int]:
 
 
 def _read_error(root: str, path: str, error: OSError) -> KnowledgeError:
-    outside = below(root, os.path.realpath(full_path(root, path))) is None
+    outside = below(root, as_text(os.path.realpath(full_path(root, path)))) is None
     if error.errno in _ABSENT or outside:
         return not_found(path)
     if error.errno in _DENIED:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 
 from knowledge_engine.errors import InvalidIdError
+
+#: False under an ASCII or Latin-1 locale, where Python reads file names in that encoding.
+NAMES_ARE_UTF8 = sys.getfilesystemencoding() == "utf-8"
 
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4096
@@ -84,5 +88,15 @@ def above(path: str) -> list[str]:
 
 
 def full_path(root: str, path: str) -> str:
-    """Where `path` (or `.`) lies on disk."""
-    return root if path == "." else os.path.join(root, path)  # noqa: PTH118 - a Path costs 10x
+    """Where `path` (or `.`) lies on disk, for the operating system."""
+    return native(root if path == "." else os.path.join(root, path))  # noqa: PTH118 - a Path costs 10x
+
+
+def native(name: str) -> str:
+    """A name for the operating system. Ours are UTF-8, whatever the locale would make of them."""
+    return name if NAMES_ARE_UTF8 else os.fsdecode(name.encode("utf-8", "surrogateescape"))
+
+
+def as_text(name: str) -> str:
+    """A name from the operating system as text; bytes that are not UTF-8 come as surrogates."""
+    return name if NAMES_ARE_UTF8 else os.fsencode(name).decode("utf-8", "surrogateescape")

@@ -19,7 +19,7 @@ from operator import itemgetter
 
 from knowledge_engine.fs.globs import Globs
 from knowledge_engine.fs.opening import FOLDER, LOOK, below, real_path
-from knowledge_engine.fs.paths import HIDDEN_NAMES, full_path, is_hidden, path_problem, printable
+from knowledge_engine.fs.paths import HIDDEN_NAMES, as_text, full_path, is_hidden, path_problem, printable
 from knowledge_engine.models import FileInfo
 
 # One search a name; only what it finds (and long names) goes through the full check.
@@ -108,7 +108,7 @@ class _Walk:
         short = min(255, room) // 4
         with os.scandir(descriptor) as entries:
             for entry in entries:
-                name = entry.name
+                name = as_text(entry.name)
                 if name[0] == "." or name in HIDDEN_NAMES:
                     continue
                 path = prefix + name
@@ -173,7 +173,7 @@ class _Walk:
         try:
             descriptor = os.open(name, LOOK)
         except OSError as error:
-            inner = below(self._scope, os.path.realpath(name))
+            inner = below(self._scope, as_text(os.path.realpath(name)))
             if inner is None:
                 self._problem(path, "symlink-escape")
             elif error.errno in (errno.ENOENT, errno.ENOTDIR):

@@ -25,6 +25,7 @@ from knowledge_engine.errors import (
     ReadOnlyError,
     StorageFullError,
 )
+from knowledge_engine.fs.paths import native
 from knowledge_engine.fs.refusals import check_match, conflict, in_the_way, not_found
 from knowledge_engine.fs.walking import info_of
 from knowledge_engine.models import FileInfo
@@ -61,7 +62,7 @@ class Writer:
 
     def write(self, root: str, path: str, data: bytes, if_match: str | None) -> FileInfo:
         """See `WritableFsPort.write`; `root` exists and is free of links."""
-        parent, _, name = path.rpartition("/")
+        parent, name = path.rpartition("/")[0], native(path.rpartition("/")[2])
         # A file that must be there already needs no new folder.
         with self._change(root, path), _folder(root, path, create=not if_match) as folder:
             if folder is None:
@@ -77,7 +78,7 @@ class Writer:
 
     def delete(self, root: str, path: str, if_match: str | None) -> None:
         """See `WritableFsPort.delete`."""
-        name = path.rpartition("/")[2]
+        name = native(path.rpartition("/")[2])
         try:
             with self._change(root, path), _folder(root, path, create=False) as folder:
                 if folder is None or _present(folder, name, path) is None:
@@ -97,7 +98,7 @@ class Writer:
         if not self._lock.acquire(timeout=self._timeout_s):
             raise _busy()
         try:
-            descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(native(root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 _lock_folder(descriptor, deadline)
                 yield
@@ -126,7 +127,7 @@ class Writer:
 def make_root(root: str) -> None:
     """Creates the root folder and those above it, unless something else has its name."""
     try:
-        os.makedirs(root, exist_ok=True)  # noqa: PTH103
+        os.makedirs(native(root), exist_ok=True)  # noqa: PTH103
     except (FileExistsError, NotADirectoryError):
         return
     except OSError as error:
@@ -172,11 +173,11 @@ def _folder(root: str, path: str, *, create: bool) -> Iterator[int | None]:
 
     Folders that were created go again if the block fails.
     """
-    held = [os.open(root, _FOLDER)]
+    held = [os.open(native(root), _FOLDER)]
     created: list[tuple[int, str]] = []
     try:
         for name in path.split("/")[:-1]:
-            inner = _enter(held[-1], name, path, created if create else None)
+            inner = _enter(held[-1], native(name), path, created if create else None)
             if inner is None:
                 break
             held.append(inner)
