@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -126,7 +126,6 @@ class Analyzer:
             wanted: Only tokens of these terms; many times faster where few words are.
         """
         text = raw.decode("utf-8", "surrogateescape")
-        offsets = range(len(raw) + 1) if len(text) == len(raw) else list(_byte_offsets(text))
         found, terms = [], self._local.terms
         for chunk in _CHUNK.finditer(text):
             if wanted is not None and wanted.isdisjoint(terms[chunk[0]]):
@@ -134,9 +133,9 @@ class Analyzer:
             for form, start, end in split_words(chunk[0]):
                 term = terms.stem(form)
                 if wanted is None or term in wanted:
-                    found.append(Token(term, offsets[chunk.start() + start], offsets[chunk.start() + end]))
+                    found.append(Token(term, chunk.start() + start, chunk.start() + end))
         found.sort(key=itemgetter(1))
-        return found
+        return found if len(text) == len(raw) else _in_bytes(found, text)
 
 
 def _chunks(text: str) -> list[str]:
@@ -144,11 +143,10 @@ def _chunks(text: str) -> list[str]:
     return text.encode("utf-8", "surrogatepass").translate(_BLANKS).decode("utf-8", "surrogatepass").split()
 
 
-def _byte_offsets(text: str) -> Iterator[int]:
-    """Byte offset of each character and of the end; an escaped byte is one."""
-    at = 0
-    for char in text:
-        yield at
-        code = ord(char)
-        at += 1 if code < 0x80 or 0xDC80 <= code <= 0xDCFF else 2 if code < 0x800 else 3 if code < 0x10000 else 4
-    yield at
+def _in_bytes(tokens: list[Token], text: str) -> list[Token]:
+    """Tokens with their places in characters turned into places in bytes; an escaped byte is one."""
+    offsets, chars, size = {}, 0, 0
+    for place in sorted({place for token in tokens for place in token[1:]}):
+        size += len(text[chars:place].encode("utf-8", "surrogateescape"))
+        offsets[place], chars = size, place
+    return [Token(term, offsets[start], offsets[end]) for term, start, end in tokens]
