@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from knowledge_engine.analysis import Analyzer
-from knowledge_engine.answers import Candidate, answer, page_sources, plan_query
+from knowledge_engine.answers import Candidate, Plan, answer, page_sources, plan_query
 from knowledge_engine.citations import content_hash
 from knowledge_engine.corpus_issues import corpus_issues
-from knowledge_engine.errors import NotFoundError, ReadOnlyError, UnavailableError
+from knowledge_engine.errors import (
+    ConfigurationError,
+    InvalidIdError,
+    NotFoundError,
+    ReadOnlyError,
+    UnavailableError,
+)
 from knowledge_engine.fetch import Fetched, fetch_url
 from knowledge_engine.fs import check_path
 from knowledge_engine.models import (
@@ -27,7 +34,7 @@ from knowledge_engine.models import (
     SourceContent,
     SourcePage,
 )
-from knowledge_engine.passages import EXTENSIONS, MAX_PASSAGE_BYTES, not_text, parse_document
+from knowledge_engine.passages import EXTENSIONS, MAX_PASSAGE_BYTES, parse_document
 from knowledge_engine.ports import FsPort, WritableFsPort
 from knowledge_files.corpus import Corpus
 from knowledge_files.documents import Record, Snapshot
@@ -65,6 +72,8 @@ class FilesKnowledgeAdapter:
         analyzer: Analyzer | None = None,
         fetch: Callable[[str], Fetched] = fetch_url,
     ) -> None:
+        if ranking not in _ENGINES:
+            raise ConfigurationError(f"There is no ranking {ranking!r}", mend=f"Use one of: {', '.join(_ENGINES)}.")
         self._fs = fs
         self._id = id
         self._folder = "." if workspace_path in ("", ".") else check_path(workspace_path.rstrip("/"))
@@ -92,7 +101,7 @@ class FilesKnowledgeAdapter:
     ) -> SourcePage:
         """See `IKnowledgeProvider.list_sources`."""
         snapshot = self._snapshot()
-        return page_sources(
+        page = page_sources(
             snapshot.paths,
             lambda path: self._source(snapshot.records[path]),
             lambda path: snapshot.records[path].shown,
@@ -102,6 +111,7 @@ class FilesKnowledgeAdapter:
             revision=snapshot.revision.value,
             known_keys=snapshot.keys,
         )
+        return page.model_copy(update={"warnings": (*self._remarks(snapshot), *page.warnings)})
 
     def get_source(self, source_id: str) -> Source:
         """See `IKnowledgeProvider.get_source`. Does not build the index."""
@@ -110,7 +120,7 @@ class FilesKnowledgeAdapter:
     def read_source(self, source_id: str, span: ByteSpan | None = None) -> SourceContent:
         """See `IKnowledgeProvider.read_source`. The bytes are those stored now."""
         self._find(source_id)
-        size = self._fs.stat(source_id).size
+        size = self._fs.stat(source_id).size if span else 0
         data = self._fs.read(source_id, span)
         start = min(span.start, size) if span else 0
         return SourceContent(
@@ -125,29 +135,36 @@ class FilesKnowledgeAdapter:
         """See `IKnowledgeProvider.query`. Each cited file is checked to be the one that was indexed."""
         self._alive()
         plan = plan_query(query, self._analyzer)
+        gone: list[str] = []
         for attempt in range(1, _ATTEMPTS + 1):
             snapshot = self._corpus.current(query.wait_s)
             if snapshot is None:
                 return self._not_ready()
             load = HitLoader(self._fs, snapshot)
-            found = (
-                one
-                for one in self._search(snapshot, plan.terms)
-                if plan.filter.matches(snapshot.records[one.source_id].shown, one.source_id)
-            )
-            result = answer(
-                plan,
-                found,
-                load,
-                analyzer=self._analyzer,
-                engine=_ENGINES[self._ranking],
-                index=snapshot.state,
-                known_keys=snapshot.keys,
-            )
+            result = self._answer(plan, snapshot, load, [*self._remarks(snapshot), *gone])
             if not load.stale or attempt == _ATTEMPTS:
                 break
             self._corpus.refresh(load.stale)
+            gone += [f"{path} is gone: its hits are left out." for path in load.stale if not self._is_known(path)]
         return result
+
+    def _answer(self, plan: Plan, snapshot: Snapshot, load: HitLoader, warnings: Sequence[str]) -> QueryResult:
+        found = (
+            one
+            for one in self._search(snapshot, plan.terms)
+            if plan.filter.matches(snapshot.records[one.source_id].shown, one.source_id)
+        )
+        state = snapshot.state
+        return answer(
+            plan,
+            found,
+            load,
+            analyzer=self._analyzer,
+            engine=_ENGINES[self._ranking],
+            index=state.model_copy(update={"state": "stale"}) if self._corpus.behind else state,
+            known_keys=snapshot.keys,
+            warnings=warnings,
+        )
 
     def health_check(self) -> Health:
         """See `IKnowledgeProvider.health_check`."""
@@ -161,7 +178,10 @@ class FilesKnowledgeAdapter:
             return Health(message="Not indexed yet; the first query does it.", index=state)
         documents = {path: snapshot.records[path] for path in snapshot.paths}
         own = [issue for record in documents.values() for issue in record.issues]
+        remarks = self._remarks(snapshot)
         return Health(
+            status="degraded" if remarks else "ok",
+            message=" ".join(remarks),
             index=snapshot.state,
             issues=(*own, *corpus_issues({path: record.metadata for path, record in documents.items()})),
             skipped=snapshot.skipped,
@@ -172,7 +192,7 @@ class FilesKnowledgeAdapter:
         """See `IKnowledgeProvider.dispose`."""
         self._disposed = True
         self._library = None
-        self._corpus.invalidate()
+        self._corpus.dispose()
 
     # RefreshableProvider
 
@@ -197,9 +217,11 @@ class FilesKnowledgeAdapter:
         entry = request.metadata.get("corpus")
         if isinstance(entry, dict) and isinstance(slug := entry.get("entrySlug"), str):
             return self._reindexed(slug)
-        path = writer.store(request)
-        self._corpus.touch(path)
-        return self._source(self._read_record(path))
+        now = time.time_ns()
+        info, data = writer.store(request)
+        self._corpus.touch(info.path)
+        # As it was stored, whatever another writer has made of it since.
+        return self._source(Record.of(info, now, parse_document(info.path, data)))
 
     def delete_source(self, source_id: str, *, if_match: str | None = None) -> None:
         """See `IngestingProvider.delete_source`. The file is removed."""
@@ -214,7 +236,7 @@ class FilesKnowledgeAdapter:
         """See `ExplainingProvider.explain`."""
         try:
             source = self.get_source(source_id)
-        except NotFoundError:
+        except (NotFoundError, InvalidIdError):
             return None
         fetched = source.metadata.get("fetched_at")
         return Provenance(
@@ -265,23 +287,25 @@ class FilesKnowledgeAdapter:
             self._library = RankBm25(self._ranking, self._fs, snapshot, self._analyzer)
         return self._library.search(terms)
 
+    def _is_known(self, path: str) -> bool:
+        snapshot = self._corpus.snapshot
+        return snapshot is None or snapshot.document(path) is not None
+
+    def _remarks(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """What to say of a folder that holds no documents: its name may be mistyped."""
+        if snapshot.state.documents:
+            return ()
+        where = "The root folder" if self._folder == "." else f"The folder {self._folder!r}"
+        if snapshot.state.skipped:
+            return (f"No documents: {where} holds only files that cannot be read as one; the status says why.",)
+        return (f"No documents: {where} does not exist, or holds no {', '.join(EXTENSIONS)} files.",)
+
     def _find(self, source_id: str) -> Record:
         self._alive()
-        known = check_path(source_id) and self._wanted(source_id)
-        snapshot = self._corpus.current() if self._corpus.snapshot is not None else None
-        if known and snapshot is not None:
-            record = snapshot.document(source_id)
-        else:
-            record = self._read_record(source_id) if known else None
+        record = self._corpus.record(source_id) if self._wanted(check_path(source_id)) else None
         if record is None or record.problem is not None:
             raise NotFoundError(f"No source {source_id!r}", mend="List the sources to see what there is.")
         return record
-
-    def _read_record(self, path: str) -> Record:
-        info, raw = self._fs.stat(path), self._fs.read(path)
-        if problem := not_text(raw):
-            return Record.unusable(info, "encoding-invalid", problem)
-        return Record.of(info, parse_document(path, raw))
 
     def _source(self, record: Record) -> Source:
         return record.source(f"{self._id}:{record.info.path}")

@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from knowledge_engine.analysis import Analyzer
-from knowledge_engine.errors import KnowledgeError, NotFoundError, ProviderError, TooLargeError
-from knowledge_engine.models import FileInfo, Skipped
-from knowledge_engine.passages import not_text, parse_document, passage_terms
+from knowledge_engine.errors import BusyError, KnowledgeError, ProviderError, UnavailableError
+from knowledge_engine.passages import passage_terms
 from knowledge_engine.ports import FsPort
 from knowledge_files.documents import Record, Snapshot
+from knowledge_files.looking import Look, Looker, affected
+from knowledge_files.reading import read_file
 from knowledge_files.segments import SegmentBuilder
 
-_REASONS = {
-    "symlink-escape": "The link leads out of the root.",
-    "not-regular": "It is not a regular file.",
-    "unreadable": "It may not be read.",
-    "dangling-link": "The link leads nowhere.",
-    "link-loop": "The link leads back to itself.",
-    "name-encoding": "Its name is not UTF-8.",
-}
+# Longer than anyone waits, and short enough for every clock and lock.
+_FOREVER_S = 1e8
 
 
-@dataclass
-class _Scan:
-    """What a look at the files found."""
-
-    files: dict[str, FileInfo] = field(default_factory=dict)
-    problems: list[Skipped] = field(default_factory=list)
-    others: int = 0
-    #: Only what lies at or below these paths was looked at; None: everything.
-    region: tuple[str, ...] | None = None
+class _Obsolete(Exception):  # noqa: N818 - no error: the work was overtaken
+    """The state was forgotten while it was being made."""
 
 
 @dataclass
@@ -52,13 +42,18 @@ class Corpus:
     """
 
     def __init__(self, fs: FsPort, path: str, wanted: Callable[[str], bool], analyzer: Analyzer) -> None:
-        self._fs, self._path, self._wanted, self._analyzer = fs, path, wanted, analyzer
+        self._fs, self._analyzer = fs, analyzer
+        self._looker = Looker(fs, path, wanted)
         self._changing = threading.Lock()
         self._state = threading.Lock()
         self._snapshot: Snapshot | None = None
         self._build: _Build | None = None
-        self._touched: set[str] = set()
+        #: Paths written since they were last taken in, with the number of the write.
+        self._touched: dict[str, int] = {}
+        self._writes = 0
+        self._listed: frozenset[str] = frozenset()
         self._generation = 0
+        self._disposed = False
         #: Progress of the build that is under way.
         self.documents_read = 0
 
@@ -72,30 +67,49 @@ class Corpus:
         """Whether a build is under way."""
         return self._build is not None
 
+    @property
+    def behind(self) -> bool:
+        """Whether something was written that is not yet taken in."""
+        return bool(self._touched)
+
     def current(self, wait_s: float | None = None) -> Snapshot | None:
         """The state, with all that `touch` named; built if need be, by one thread for all who ask.
 
-        None if it is not ready within `wait_s` seconds.
+        None if none is ready within `wait_s` seconds. What was touched may be missing if taking it in takes longer.
 
         Raises:
             KnowledgeError: When the build failed; the next call tries again.
         """
+        deadline = time.monotonic() + (_FOREVER_S if wait_s is None else min(wait_s, _FOREVER_S))
         while (snapshot := self._snapshot) is None:
             build = self._start_build()
-            if not build.done.wait(wait_s):
+            if not build.done.wait(max(0.0, deadline - time.monotonic())):
                 return None
             if build.error is not None:
                 raise build.error
-        if not self._touched:
-            return snapshot
-        with self._changing:
-            self._take_touched()
+        if self._touched and self._changing.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            try:
+                self._take_touched()
+            finally:
+                self._changing.release()
         return self._snapshot or snapshot
+
+    def record(self, path: str) -> Record | None:
+        """What is known of a file that was found, document or not; read now if it is not indexed yet. Never waits."""
+        snapshot = self._snapshot
+        if snapshot is not None and path not in self._touched:
+            return snapshot.records.get(path)
+        info = self._looker.stat(path)
+        if info is None or not (path in self._touched or self._lists(path)):
+            return None
+        reading = read_file(self._fs, info)
+        return None if reading is None else reading.record
 
     def touch(self, path: str) -> None:
         """A file was written or deleted: the next answer takes that in, also when a build is under way."""
         with self._state:
-            self._touched.add(path)
+            self._writes += 1
+            self._touched[path] = self._writes
 
     def invalidate(self) -> None:
         """Forgets what is indexed; a build under way starts again."""
@@ -103,17 +117,26 @@ class Corpus:
             self._generation += 1
             self._snapshot = None
 
+    def dispose(self) -> None:
+        """Forgets what is indexed, for good; a build under way stops."""
+        self._disposed = True
+        self.invalidate()
+
     def refresh(self, paths: Sequence[str] | None = None) -> bool:
         """Reads what changed: files whose size, times or inode differ, or all at or below `paths`.
 
         True if the documents are others than before.
+
+        Raises:
+            InvalidIdError: For what cannot be a path.
         """
+        region = None if paths is None else self._looker.region(paths)
         before = self._snapshot
         if before is None:
             self.current()
             return True
         with self._changing:
-            self._apply(self._walk(self._path) if paths is None else self._look(paths))
+            self._apply(region)
         after = self._snapshot
         return after is None or after.revision.value != before.revision.value
 
@@ -122,15 +145,20 @@ class Corpus:
     def _start_build(self) -> _Build:
         with self._state:
             if self._build is None:
-                self._build = _Build()
-                threading.Thread(target=self._run, args=(self._build,), name="knowledge-files", daemon=True).start()
+                build = _Build()
+                thread = threading.Thread(target=self._run, args=(build,), name="knowledge-files", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    raise BusyError("No thread can be started to build the index", mend="Try again later.") from error
+                self._build = build
             return self._build
 
     def _run(self, build: _Build) -> None:
         try:
             with self._changing:
-                while not self._build_all():
-                    pass
+                while self._snapshot is None:
+                    self._build_all()
         except KnowledgeError as error:
             build.error = error
         except Exception as error:  # whoever waits must be told, whatever it was
@@ -141,119 +169,71 @@ class Corpus:
                 self._build = None
             build.done.set()
 
-    def _build_all(self) -> bool:
+    def _build_all(self) -> None:
         generation, self.documents_read = self._generation, 0
-        snapshot = self._changed(Snapshot(), self._walk(self._path))
-        with self._state:
-            if generation != self._generation:
-                return False
-            self._snapshot = snapshot
-        self._take_touched()
-        return True
+        if self._disposed:
+            raise UnavailableError("The provider was disposed of", mend="Open it again.")
+        with suppress(_Obsolete):
+            self._publish(self._changed(Snapshot(), self._looker.walk(), generation), generation)
+            self._take_touched()
 
     # Changes; the caller holds `_changing`
 
     def _take_touched(self) -> None:
         with self._state:
-            paths, self._touched = sorted(self._touched), set()
-        if paths:
-            self._apply(self._look(paths))
-
-    def _apply(self, scan: _Scan) -> None:
-        before = self._snapshot
-        if before is None:
+            taken = dict(self._touched)
+        if not taken:
             return
-        after = self._changed(before, scan)
+        self._apply(tuple(taken))
+        # Only now: whoever asks meanwhile has to wait for them.
         with self._state:
-            if self._snapshot is before:  # not invalidated meanwhile
-                self._snapshot = after
+            for path, write in taken.items():
+                if self._touched[path] == write:
+                    del self._touched[path]
 
-    def _changed(self, before: Snapshot, scan: _Scan) -> Snapshot:
+    def _apply(self, region: tuple[str, ...] | None) -> None:
+        generation = self._generation
+        before = self._snapshot
+        if before is not None:
+            with suppress(_Obsolete):
+                self._publish(self._changed(before, self._looker.look(region, before), generation), generation)
+
+    def _publish(self, snapshot: Snapshot, generation: int) -> None:
+        with self._state:
+            if generation != self._generation:
+                raise _Obsolete
+            self._snapshot = snapshot
+
+    def _changed(self, before: Snapshot, look: Look, generation: int) -> Snapshot:
         builder, fresh, reindexed = SegmentBuilder(), dict[str, Record](), list[str]()
-        gone = [path for path in _affected(before, scan) if path not in scan.files]
-        for path, info in scan.files.items():
+        gone = [path for path in affected(before, look) if path not in look.files]
+        for path, info in look.files.items():
+            if generation != self._generation:
+                raise _Obsolete
             old = before.records.get(path)
-            if old is not None and old.info == info and old.settled and scan.region is None:
+            if old is not None and old.info == info and old.settled and look.region is None:
                 continue
-            record = self._read(info, old, builder)
+            reading = read_file(self._fs, info, old)
             self.documents_read += 1
-            if record is None:
+            if reading is None:
                 gone += [path] if old is not None else []
                 continue
-            fresh[path] = record
+            fresh[path] = record = reading.record
+            if (document := reading.document) is not None:
+                builder.add(path, document.passages, passage_terms(document, reading.raw, self._analyzer))
             if old is not None and old.content_hash != record.content_hash:
                 reindexed.append(path)
-        problems = tuple(scan.problems)
-        if not fresh and not gone and problems == before.problems and scan.others == before.others:
+        problems = tuple(look.problems)
+        if not fresh and not gone and problems == before.problems and look.others == before.others:
             return before
         index = before.index.changed([*gone, *reindexed], builder.build())
-        return before.updated(gone, fresh, index, problems, scan.others)
+        return before.updated(gone, fresh, index, problems, look.others)
 
-    def _read(self, info: FileInfo, old: Record | None, builder: SegmentBuilder) -> Record | None:
-        """Reads a file and indexes it, unless its bytes are those of `old`; None if it has vanished."""
-        try:
-            raw = self._fs.read(info.path)
-        except NotFoundError:
-            return None
-        except TooLargeError as error:
-            return Record.unusable(info, "too-large", error.problem)
-        except ProviderError as error:
-            return Record.unusable(info, "unreadable", error.problem)
-        if problem := not_text(raw):
-            return Record.unusable(info, "encoding-invalid", problem)
-        document = parse_document(info.path, raw)
-        # The size is that of the bytes read: a file that grew since the walk differs at the next look.
-        record = Record.of(info, document)
-        if old is None or old.content_hash != record.content_hash:
-            builder.add(info.path, document.passages, passage_terms(document, raw, self._analyzer))
-        return record
+    def _lists(self, path: str) -> bool:
+        """Whether a walk gives that path: a link's other name, say, can be read and is not listed.
 
-    # Looking
-
-    def _walk(self, path: str) -> _Scan:
-        scan = _Scan()
-        self._sort(self._fs.walk(path), scan)
-        return scan
-
-    def _look(self, paths: Iterable[str]) -> _Scan:
-        """A scan of some files and folders only; what was known of the rest stays."""
-        before, region = self._snapshot or Snapshot(), tuple(paths)
-        scan = _Scan(region=region, others=before.others)
-        scan.problems = [one for one in before.problems if not _inside(one.path, region)]
-        for path in region:
-            try:
-                found: Iterable[FileInfo] = [self._fs.stat(path)] if self._wanted(path) else self._fs.walk(path)
-            except NotFoundError:
-                found = self._fs.walk(path)
-            self._sort(found, scan)
-        scan.others = before.others
-        return scan
-
-    def _sort(self, found: Iterable[FileInfo], scan: _Scan) -> None:
-        for info in found:
-            if info.problem:
-                message = _REASONS.get(info.problem, "It cannot be read.")
-                scan.problems.append(Skipped(path=info.path, reason=info.problem, message=message))
-            elif self._wanted(info.path):
-                scan.files[info.path] = info
-            else:
-                scan.others += 1
-
-
-def _affected(before: Snapshot, scan: _Scan) -> Iterator[str]:
-    """Known paths that the scan would have found if they were still there."""
-    if scan.region is None:
-        yield from before.records
-        return
-    folders = []
-    for path in scan.region:
-        if path in before.records:
-            yield path
-        elif path not in scan.files:
-            folders.append(path)
-    if folders:
-        yield from (path for path in before.records if _inside(path, tuple(folders)))
-
-
-def _inside(path: str, region: tuple[str, ...]) -> bool:
-    return any(one == "." or path == one or path.startswith(f"{one}/") for one in region)
+        What is not there any more is found out by looking at the file, so that old walks will do for the rest.
+        """
+        if path not in self._listed:
+            self._listed = frozenset(self._looker.walk().files)
+        return path in self._listed

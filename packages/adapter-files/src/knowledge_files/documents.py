@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ class Record:
     """A file as it was when it was read."""
 
     info: FileInfo
+    #: When its reading began.
     read_ns: int
     title: str = ""
     metadata: Metadata = field(default_factory=dict)
@@ -37,11 +37,11 @@ class Record:
     problem: Skipped | None = None
 
     @classmethod
-    def of(cls, info: FileInfo, document: Document) -> Record:
-        """The record of a document just read."""
+    def of(cls, info: FileInfo, read_ns: int, document: Document) -> Record:
+        """The record of a document."""
         return cls(
             info=info,
-            read_ns=time.time_ns(),
+            read_ns=read_ns,
             title=document.title,
             metadata=document.metadata,
             content_hash=document.content_hash,
@@ -50,13 +50,15 @@ class Record:
         )
 
     @classmethod
-    def unusable(cls, info: FileInfo, reason: str, message: str) -> Record:
+    def unusable(cls, info: FileInfo, read_ns: int, reason: str, message: str) -> Record:
         """The record of a file that cannot be a document, so that it is not tried again until it changes."""
-        return cls(info, time.time_ns(), problem=Skipped(path=info.path, reason=reason, message=message))
+        return cls(info, read_ns, problem=Skipped(path=info.path, reason=reason, message=message))
 
     @property
     def settled(self) -> bool:
-        """Whether an unchanged `info` proves unchanged bytes."""
+        """Whether an unchanged `info` proves that reading the file again would give the same."""
+        if self.problem is not None and self.problem.reason == "unreadable":
+            return False  # a disk or a network may have come back
         return max(self.info.mtime_ns, self.info.ctime_ns) + _SETTLED_NS < self.read_ns
 
     @property
@@ -116,6 +118,11 @@ class Snapshot:
     def paths(self) -> list[str]:
         """Ids of all documents, ascending."""
         return sorted(path for path, record in self.records.items() if record.problem is None)
+
+    @cached_property
+    def inodes(self) -> frozenset[int]:
+        """Those of all known files, as far as the port tells them."""
+        return frozenset(record.info.inode for record in self.records.values()) - {0}
 
     def document(self, path: str) -> Record | None:
         """The record of a document; None for anything else."""

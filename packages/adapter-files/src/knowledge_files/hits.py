@@ -24,7 +24,8 @@ class HitLoader:
         record = self._snapshot.records[candidate.source_id]
         data = self._bytes(record, candidate)
         if data is None:
-            self.stale.append(candidate.source_id)
+            if candidate.source_id not in self.stale:
+                self.stale.append(candidate.source_id)
             return f"{candidate.source_id} keeps changing or is gone: its hit is left out."
         passage = _passage(record.passages, candidate.start)
         return Loaded(data, record.title, passage.heading_path, record.shown)

@@ -15,6 +15,8 @@ from knowledge_files.segments import Segment, merge
 
 _MAX_SEGMENTS = 12
 _MERGED_AT_ONCE = 8
+# So many postings at most: a segment numbers its terms and passages with 24 bits.
+_MAX_MERGED = (1 << 24) - 1
 _FIRST_CANDIDATES = 256
 
 Live = npt.NDArray[np.bool_]
@@ -114,13 +116,15 @@ def _without(segment: Segment, live: Live, removed: frozenset[str]) -> Live:
 
 def _compacted(parts: list[tuple[Segment, Live]]) -> Index:
     """Drops what is empty, and merges the smallest segments when there are many: each costs every query."""
-    parts = [(segment, live) for segment, live in parts if live.any()]
+    parts = sorted(((segment, live) for segment, live in parts if live.any()), key=lambda part: len(part[0].passages))
+    small = parts[:_MERGED_AT_ONCE] if len(parts) > _MAX_SEGMENTS else []
     sparse = [part for part in parts if 2 * np.count_nonzero(part[1]) < len(part[1])]
-    small = (
-        sorted(parts, key=lambda part: len(part[0].passages))[:_MERGED_AT_ONCE] if len(parts) > _MAX_SEGMENTS else []
-    )
-    chosen = [part for part in parts if any(part is one for one in [*sparse, *small])]
-    if chosen:
+    chosen, room = list[tuple[Segment, Live]](), _MAX_MERGED
+    for part in parts:
+        if any(part is one for one in [*small, *sparse]):
+            room -= max(len(part[0].passages), len(part[0].lengths))
+            chosen += [part] if room >= 0 else []
+    if len(chosen) > 1 or any(part is one for part in chosen for one in sparse):
         merged = merge(chosen)
         parts = [part for part in parts if not any(part is one for one in chosen)]
         parts.append((merged, np.ones(len(merged.lengths), np.bool_)))

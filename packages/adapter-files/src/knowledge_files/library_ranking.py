@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from knowledge_engine.analysis import Analyzer
 from knowledge_engine.answers import Candidate
-from knowledge_engine.errors import ConfigurationError, NotFoundError
+from knowledge_engine.errors import ConfigurationError, KnowledgeError
 from knowledge_engine.passages import parse_document, passage_terms
 from knowledge_engine.ports import FsPort
 from knowledge_engine.ranking import K1, B, sort_key
@@ -37,8 +37,8 @@ class RankBm25:
         for path in snapshot.paths:
             try:
                 raw = fs.read(path)
-            except NotFoundError:
-                continue  # gone since; the next refresh says so
+            except KnowledgeError:
+                continue  # gone or not to be read any more; the next refresh says so
             document = parse_document(path, raw)
             for number, terms in enumerate(passage_terms(document, raw, analyzer)):
                 passage = document.passages[number]

@@ -15,6 +15,7 @@ from knowledge_engine.passages import Passage, PassageTerms
 # A posting is sorted as one number: term, passage, weighted frequency, own. Sorting numbers is many times faster than
 # sorting rows. The bits bound a segment (24 for terms, too); the builder begins a new one long before.
 _FREQUENCY_BITS, _PASSAGE_BITS = 16, 24
+_MAX_FREQUENCY = (1 << _FREQUENCY_BITS) - 1
 _MAX_POSTINGS = _MAX_PASSAGES = 8_000_000
 
 Array = npt.NDArray[Any]
@@ -103,7 +104,11 @@ class _Columns:
         for term, times in bag.context.items():
             held[term] = held.get(term, 0) + 2 * times
         self.terms.extend(map(self._vocabulary.__getitem__, held))
-        self._frequencies.extend(held.values())
+        try:
+            self._frequencies.extend(array("H", held.values()))
+        except OverflowError:
+            # No score tells so many from more. The lowest bit stays what it says.
+            self._frequencies.extend(min(value, _MAX_FREQUENCY - 1 + value % 2) for value in held.values())
         self._counts.append(len(held))
         self.lengths.append(bag.length)
         self._documents.append(len(self.ids) - 1)

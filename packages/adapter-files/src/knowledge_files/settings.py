@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from knowledge_engine.errors import ConfigurationError
+from knowledge_engine.errors import ConfigurationError, InvalidIdError
+from knowledge_engine.fs import check_path
 from knowledge_engine.models import Value
 
 Ranking = Literal["bm25", "okapi", "l", "plus"]
@@ -45,9 +48,24 @@ class FilesSettings(Value):
             known = ", ".join(get_args(Ranking))
             raise ConfigurationError(f"KNOWLEDGE_FILES_RANKING is {ranking!r}", mend=f"Use one of: {known}.")
         exclude = tuple(glob.strip() for glob in given.pop("exclude", "").replace("\n", ",").split(",") if glob.strip())
+        if "path" in given:
+            given["path"] = _folder(given["path"])
         return cls.model_validate({**given, "exclude": exclude})
 
 
-def load_files_knowledge_env(environ: Mapping[str, str]) -> FilesSettings:
+def _folder(given: str) -> str:
+    """A folder below the root, without `./` before and `/` after it."""
+    path = posixpath.normpath(given.strip())
+    if path != ".":
+        try:
+            check_path(path)
+        except InvalidIdError as error:
+            raise ConfigurationError(
+                f"KNOWLEDGE_FILES_PATH is {given!r}", mend="Name a folder below KNOWLEDGE_FILES_ROOT, or '.' for it."
+            ) from error
+    return path
+
+
+def load_files_knowledge_env(environ: Mapping[str, str] = os.environ) -> FilesSettings:
     """The settings that the environment gives, see `FilesSettings.from_env`."""
     return FilesSettings.from_env(environ)

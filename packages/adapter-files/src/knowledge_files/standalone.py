@@ -6,18 +6,27 @@ import os
 from collections.abc import Mapping
 
 from knowledge_engine.analysis import Analyzer
+from knowledge_engine.errors import ConfigurationError, InvalidArgumentError
 from knowledge_engine.fs import LocalFs
 from knowledge_files.adapter import FilesKnowledgeAdapter
 from knowledge_files.settings import FilesSettings, load_files_knowledge_env
 
 
 def create_files_adapter(settings: FilesSettings) -> FilesKnowledgeAdapter:
-    """An adapter over a local folder. Opens nothing until it is asked."""
+    """An adapter over a local folder. Opens nothing until it is asked.
+
+    Raises:
+        ConfigurationError: For a language that there is not.
+    """
+    try:
+        analyzer = Analyzer(settings.language)
+    except InvalidArgumentError as error:
+        raise ConfigurationError(f"KNOWLEDGE_FILES_LANGUAGE is {settings.language!r}", mend=error.mend) from error
     return FilesKnowledgeAdapter(
         LocalFs(settings.root, exclude=settings.exclude),
         settings.path,
         ranking=settings.ranking,
-        analyzer=Analyzer(settings.language),
+        analyzer=analyzer,
     )
 
 
