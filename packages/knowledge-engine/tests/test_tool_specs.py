@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from knowledge_engine.agent_tools import AgentTools
+from knowledge_engine.agent_tools.specs import DIALECTS, TOOL_NAMES, tool_specs
 from knowledge_engine.errors import InvalidArgumentError
-from knowledge_engine.tool_specs import DIALECTS, TOOL_NAMES, tool_specs
 
 
 def schema_of(dialect: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -20,12 +20,12 @@ from knowledge_engine.agent_tools.guard import Tool, error_keys, never_raises
 from knowledge_engine.agent_tools.hints import nothing_found
 from knowledge_engine.agent_tools.plain import shorten
 from knowledge_engine.agent_tools.rendering import Answer, catalogue_entry, document_answer, hit_answer
+from knowledge_engine.agent_tools.specs import TOOL_NAMES
 from knowledge_engine.catalogue import Catalogue
 from knowledge_engine.errors import AmbiguousIdError, InvalidArgumentError, KnowledgeError, NotFoundError
 from knowledge_engine.frontmatter import parse_frontmatter
 from knowledge_engine.models import MAX_TOP_K, Query, QueryResult, Source
 from knowledge_engine.service import KnowledgeService, Loaded, SourceList
-from knowledge_engine.tool_specs import TOOL_NAMES
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200

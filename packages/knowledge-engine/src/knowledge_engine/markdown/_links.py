@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from knowledge_engine.markdown._blocks import Blocks
-from knowledge_engine.markdown._plain import decode, plain_text, unescape_target
+from knowledge_engine.markdown._plain import MAX_TITLE_BYTES, decode, plain_text, unescape_target
 from knowledge_engine.markdown._sections import read_blocks
 from knowledge_engine.markdown._syntax import DEFINITION, INLINE_TARGET, TAG
 
 # Where text ends that markup may span: at a blank line, an item, a heading.
 _BREAK = re.compile(rb"\n(?=[ \t>]*+(?:\n|\Z|[*+-][ \t]|[0-9]{1,9}[.)][ \t]|#{1,6}[ \t]))")
-_MARKS = re.compile(rb"[ \t>]*+(?:(?:[*+-]|[0-9]{1,9}[.)])[ \t]++)*+")
+_MARKS = re.compile(rb"[ \t\n>]*+(?:(?:[*+-]|[0-9]{1,9}[.)])[ \t]++)*+")
 _TOKEN = re.compile(
     rb"\\[!-/:-@\[-`{-~]|(?P<ticks>`++)|(?P<tag><)|(?P<close>\])"
     rb"|!?\[\[(?P<target>[^\[\]|\n]{1,500}+)(?:\|(?P<alias>[^\[\]\n]{0,500}+))?+\]\]|(?P<open>!?\[)"
@@ -45,6 +45,8 @@ def find_links(raw: bytes, start: int = 0) -> tuple[Link, ...]:
 
     References count only if the document defines them. Bare addresses are no links, as in CommonMark.
     """
+    if b"[" not in raw and b"<" not in raw:
+        return ()
     text, blocks = read_blocks(raw, start)
     finder = _Finder(text)
     finder.run(list(_stretches(text, start, blocks)))
@@ -62,7 +64,8 @@ def _stretches(text: bytes, start: int, blocks: Blocks) -> Iterator[tuple[int, i
             cut += 1
         for end in sorted([*ends, opaque_start]):
             if end > start:
-                yield start, end
+                if text.find(b"[", start, end) >= 0 or text.find(b"<", start, end) >= 0:
+                    yield start, end
                 start = end
         start = opaque_end
 
@@ -81,12 +84,15 @@ class _Finder:
         self._openers: list[_Opener] = []
         # Brackets that open before it hold a link already, and links hold none.
         self._inactive = 0
+        # Where the comment ends that was looked for last.
+        self._comment_end = 0
 
     def run(self, stretches: list[tuple[int, int]]) -> None:
-        rest = [(self._define(start, end), end) for start, end in stretches]
-        for start, end in rest:
-            if self._text.find(b"[", start, end) >= 0 or self._text.find(b"<", start, end) >= 0:
-                self._search(start, end)
+        if b"]:" in self._text:
+            # A definition may stand below what refers to it.
+            stretches = [(self._define(start, end), end) for start, end in stretches]
+        for start, end in stretches:
+            self._search(start, end)
 
     def _define(self, start: int, end: int) -> int:
         """Take note of the definitions that open a stretch; where it goes on behind them."""
@@ -101,6 +107,7 @@ class _Finder:
     def _search(self, at: int, end: int) -> None:
         text = self._text
         self._openers.clear()
+        self._comment_end = 0
         ticks: dict[int, list[int]] | None = None
         while token := _TOKEN.search(text, at, end):
             at = token.end()
@@ -122,9 +129,11 @@ class _Finder:
         """Where to go on behind a pointed bracket."""
         text = self._text
         if text.startswith(b"<!--", start):
-            close = text.find(b"-->", start, end)
-            # A comment that is not closed here is text, and so are those behind it.
-            return close + 3 if close >= 0 else start + 4
+            # One that is not closed is text, and so are those behind it: that is looked for once.
+            if self._comment_end < start:
+                close = text.find(b"-->", start, end)
+                self._comment_end = close + 3 if close >= 0 else len(text) + 1
+            return self._comment_end if self._comment_end <= end else start + 4
         if match := _AUTOLINK.match(text, start, end):
             address = decode(match[1])
             self.links.append(Link("markdown", address, address, match.span()))
@@ -133,14 +142,12 @@ class _Finder:
         return tag.end() if tag else start + 1
 
     def _add_wiki(self, token: re.Match[bytes]) -> None:
-        # In a table the bar is escaped.
-        target = (
-            decode(token["target"]).rstrip("\\").strip()
-            if token["alias"] is not None
-            else decode(token["target"]).strip()
-        )
-        if target:
-            shown = plain_text(token["alias"] or b"") or target
+        target, alias = decode(token["target"]), token["alias"]
+        if alias is not None:
+            # In a table the bar is escaped.
+            target = target.rstrip("\\")
+        if target := target.strip():
+            shown = plain_text(alias or b"") or target
             self.links.append(Link("wiki", target, shown, token.span(), token[0].startswith(b"!")))
 
     def _close(self, bracket: int, at: int, end: int) -> int:
@@ -165,7 +172,7 @@ class _Finder:
         if not opener.image:
             self._inactive = opener.start
         if address := unescape_target(target):
-            shown = plain_text(text[opener.text_start : bracket])
+            shown = plain_text(text[opener.text_start : min(bracket, opener.text_start + MAX_TITLE_BYTES)])
             self.links.append(Link("markdown", address, shown, (opener.start, at), opener.image))
         return at
 

@@ -81,7 +81,7 @@ _DESTINATION = rb"(<(?:[^<>\\\n]|\\[^\n])*+>|(?!<)(?:%(c)b|\((?:%(c)b|\((?:%(c)b
 _TITLE = rb"(?:\"(?:[^\"\\]|\\[\x00-\xff])*+\"|'(?:[^'\\]|\\[\x00-\xff])*+'|\((?:[^()\\]|\\[\x00-\xff])*+\))"
 #: A link reference definition, as it may open a paragraph. Groups: label, destination.
 DEFINITION: Final = re.compile(
-    rb"[ \t]*+\[((?:[^\\\[\]]|\\[\x00-\xff]){1,999}+)(?<![\s\[])\]:[ \t]*+(?:\n[ \t]*+)?"
+    rb"[ \t]*+\[(?!\s*+\])((?:[^\\\[\]]|\\[\x00-\xff]){1,999}+)\]:[ \t]*+(?:\n[ \t]*+)?"
     + _DESTINATION
     + rb"(?:(?:[ \t]++(?:\n[ \t]*+)?|\n[ \t]*+)"
     + _TITLE

@@ -1,1 +1,0 @@
-"""What stands inside text: plain words of a heading, links."""
