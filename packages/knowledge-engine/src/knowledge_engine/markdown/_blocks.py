@@ -2,6 +2,17 @@
 
 Containers (block quotes, list items) are followed exactly, as what they hold and when they end decides what the
 lines behind them are. Lines outside of containers that can only be text are skipped by one search.
+
+Where implementations differ, cmark is followed, and markdown-it is not in these corners:
+
+- A line right below a link reference definition goes on with its paragraph, also when only a beginning paragraph would
+  allow what it seems to be (indented code, a lone tag, an item that is empty or not numbered 1); and a definition that
+  is not complete when the underline of a heading comes is text.
+- A line indented by four or more goes on with the paragraph of an item or of nested quotes, even where the
+  indentation is less than that item's content; markdown-it may begin a block there.
+- `>` after four spaces is no mark of a block quote.
+
+One corner of cmark is not followed: inside a container, an underline below nothing but definitions ends the paragraph.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from knowledge_engine.markdown._blocks import Blocks
-from knowledge_engine.markdown._plain import MAX_TITLE_BYTES, decode, plain_text, unescape_target
+from knowledge_engine.markdown._plain import decode, plain_text, unescape_target
 from knowledge_engine.markdown._sections import read_blocks
 from knowledge_engine.markdown._syntax import DEFINITION, INLINE_TARGET, TAG
 
@@ -23,6 +23,8 @@ _TICKS = re.compile(rb"`++")
 _AUTOLINK = re.compile(rb"<([A-Za-z][A-Za-z0-9+.-]{1,31}:[^\x00-\x20<>]*+)>")
 _LABEL = re.compile(rb"\[((?:[^\\\[\]]|\\[\x00-\xff]){0,999}+)\]")
 _MAX_LABEL = 999
+# Bytes of a link's text that are shown: images nest, and each shows those inside.
+_MAX_TEXT = 1000
 
 
 class Link(NamedTuple):
@@ -130,7 +132,7 @@ class _Finder:
         text = self._text
         if text.startswith(b"<!--", start):
             # One that is not closed is text, and so are those behind it: that is looked for once.
-            if self._comment_end < start:
+            if self._comment_end <= start:
                 close = text.find(b"-->", start, end)
                 self._comment_end = close + 3 if close >= 0 else len(text) + 1
             return self._comment_end if self._comment_end <= end else start + 4
@@ -172,7 +174,7 @@ class _Finder:
         if not opener.image:
             self._inactive = opener.start
         if address := unescape_target(target):
-            shown = plain_text(text[opener.text_start : min(bracket, opener.text_start + MAX_TITLE_BYTES)])
+            shown = plain_text(text[opener.text_start : min(bracket, opener.text_start + _MAX_TEXT)])
             self.links.append(Link("markdown", address, shown, (opener.start, at), opener.image))
         return at
 

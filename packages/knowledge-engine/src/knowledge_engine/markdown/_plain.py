@@ -10,8 +10,8 @@ from knowledge_engine.markdown._syntax import TAG
 
 #: A title is cut to so many characters.
 MAX_TITLE_CHARS = 1000
-#: Enough for so many characters, with some white space to spare.
-MAX_TITLE_BYTES = 4 * MAX_TITLE_CHARS + 400
+# Enough for so many characters, with some white space to spare.
+_MAX_TITLE_BYTES = 4 * MAX_TITLE_CHARS + 400
 # Longer text keeps its markup, so that unfinished markup costs little.
 _MAX_MARKUP_CHARS = 250
 
@@ -44,7 +44,7 @@ def plain_text(data: bytes) -> str:
     Comments and tags go; code, emphasis, links, images and wiki links leave their text; escapes and entities are
     decoded. Text over 250 characters keeps its markup, and is cut at `MAX_TITLE_CHARS`.
     """
-    text = " ".join(decode(data[:MAX_TITLE_BYTES]).split())
+    text = " ".join(decode(data[:_MAX_TITLE_BYTES]).split())
     if len(text) <= _MAX_MARKUP_CHARS and _SPECIAL.search(text):
         text = " ".join(_MARKUP.sub(_seen, text).split())
     return text if len(text) <= MAX_TITLE_CHARS else f"{text[: MAX_TITLE_CHARS - 1]}…"
