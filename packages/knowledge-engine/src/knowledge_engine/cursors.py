@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from knowledge_engine.errors import InvalidCursorError
 
-_MAX_CHARS = 16_384
+# Room for the longest id, with its characters escaped.
+_MAX_CHARS = 32_768
 
 
 class Cursor(NamedTuple):

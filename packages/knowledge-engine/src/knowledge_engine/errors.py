@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from functools import partial
 from typing import Any, ClassVar
 
 _log = logging.getLogger("knowledge_engine")
@@ -24,6 +25,10 @@ class KnowledgeError(Exception):
         super().__init__(f"{problem.rstrip('.')}. {mend}")
         self.problem = problem
         self.mend = mend
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors cross processes; by default they would be rebuilt from the message alone.
+        return partial(type(self), mend=self.mend), (self.problem,)
 
 
 class ConfigurationError(KnowledgeError):

@@ -16,8 +16,9 @@ from pydantic import JsonValue
 from knowledge_engine.analysis import Analyzer
 from knowledge_engine.answers import Candidate, Loaded, Plan, answer, page_sources, plan_query
 from knowledge_engine.citations import content_hash
+from knowledge_engine.corpus_issues import corpus_issues
 from knowledge_engine.cursors import Revision
-from knowledge_engine.errors import NotFoundError, UnavailableError
+from knowledge_engine.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from knowledge_engine.fs import check_path
 from knowledge_engine.models import (
     ByteSpan,
@@ -36,7 +37,7 @@ from knowledge_engine.models import (
 )
 from knowledge_engine.passages import MAX_PASSAGE_BYTES, Document, PassageTerms, not_text, parse_document, passage_terms
 from knowledge_engine.ranking import bm25_term, idf, length_norm, sort_key
-from knowledge_engine.writing import check_match, document_bytes, document_id, unsupported_kind
+from knowledge_engine.writing import check_match, document_bytes, free_id, unsupported_kind
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class MemoryProvider:
 
     def query(self, query: Query) -> QueryResult:
         """See `IKnowledgeProvider.query`."""
-        stored = self._snapshot()
+        stored, superseded = self._snapshot(), self._superseded
         plan = plan_query(query, self._analyzer)
 
         def load(candidate: Candidate) -> Loaded:
@@ -126,7 +127,7 @@ class MemoryProvider:
 
         return answer(
             plan,
-            _rank(plan, {one: found for one, found in stored.items() if one not in self._superseded}),
+            _rank(plan, {one: found for one, found in stored.items() if one not in superseded}),
             load,
             analyzer=self._analyzer,
             engine="bm25",
@@ -136,12 +137,16 @@ class MemoryProvider:
 
     def health_check(self) -> Health:
         """See `IKnowledgeProvider.health_check`."""
-        if self._disposed:
-            return Health(status="down", message="The provider was disposed of.")
-        stored = self._snapshot()
+        try:
+            stored = self._snapshot()
+        except UnavailableError as error:
+            return Health(status="down", message=str(error))
         return Health(
             index=_index(stored),
-            issues=tuple(issue for _, found in sorted(stored.items()) for issue in found.document.issues),
+            issues=(
+                *(issue for _, found in sorted(stored.items()) for issue in found.document.issues),
+                *corpus_issues({one: found.document.metadata for one, found in stored.items()}),
+            ),
             skipped=tuple(
                 Skipped(path=one, reason="encoding-invalid", message=found.problem)
                 for one, found in sorted(stored.items())
@@ -163,7 +168,9 @@ class MemoryProvider:
             stored = self._snapshot()
             present = stored[request.id].raw if request.id in stored else None
             raw = document_bytes(request, present)
-            source_id = check_path(document_id(request, raw))
+            if problem := not_text(raw):
+                raise InvalidArgumentError(problem, mend="Save the text as UTF-8.")
+            source_id = check_path(free_id(request, raw, lambda one: stored[one].raw if one in stored else None))
             check_match(request.if_match, stored[source_id].raw if source_id in stored else None)
             self._put(source_id, raw, "text", request.uri or f"memory:{source_id}")
             return self.get_source(source_id)
@@ -173,14 +180,26 @@ class MemoryProvider:
         with self._lock:
             check_match(if_match, self._find(source_id).raw)
             del self._stored[source_id]
-            self._superseded.pop(source_id, None)
+            # What it stood for is found again: nothing else says those things now.
+            self._superseded = {old: by for old, by in self._superseded.items() if source_id not in (old, by)}
 
     def supersede(self, source_id: str, by: str) -> None:
-        """See `SupersedingProvider.supersede`: the old source stays readable and is not found by queries."""
+        """See `SupersedingProvider.supersede`: the old source stays readable and is not found by queries.
+
+        Raises:
+            InvalidArgumentError: When `source_id` already stands, however indirectly, for `by`.
+        """
         with self._lock:
             self._find(source_id)
             self._find(by)
-            self._superseded[source_id] = by
+            last = by
+            while last != source_id and last in self._superseded:
+                last = self._superseded[last]
+            if last == source_id:
+                raise InvalidArgumentError(
+                    f"{source_id!r} stands for {by!r} itself", mend="Name a document that is not superseded by it."
+                )
+            self._superseded = {**self._superseded, source_id: by}
 
     def explain(self, source_id: str) -> Provenance | None:
         """See `ExplainingProvider.explain`."""

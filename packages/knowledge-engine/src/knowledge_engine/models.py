@@ -125,15 +125,16 @@ class Snippet(Value):
 
         Bytes that are not UTF-8 hide where characters begin: such a text comes back unmarked.
         """
-        raw = self.text.encode()
+        raw = self.text.encode("utf-8", "replace")
         if len(raw) != self.span.end - self.span.start:
             return self.text
         out, at = [], 0
         for mark in self.highlights:
             start, end = mark.start - self.span.start, mark.end - self.span.start
-            out += [raw[at:start].decode(), before, raw[start:end].decode(), after]
+            # A backend elsewhere may have cut letters apart.
+            out += [raw[at:start].decode(errors="replace"), before, raw[start:end].decode(errors="replace"), after]
             at = end
-        return "".join([*out, raw[at:].decode()])
+        return "".join([*out, raw[at:].decode(errors="replace")])
 
 
 class Hit(Value):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +24,7 @@ from knowledge_engine.ranking import FIELD_WEIGHTS
 MAX_PASSAGE_CHARS = 2_000
 #: Four bytes are the longest that UTF-8 has.
 MAX_PASSAGE_BYTES = 4 * MAX_PASSAGE_CHARS
+MAX_TITLE_CHARS = 500
 #: Extensions that are indexed; the first two are markdown, the next plain text, the last data without frontmatter.
 EXTENSIONS = (".md", ".markdown", ".txt", ".yaml", ".yml", ".json")
 _PLAIN = (".txt",)
@@ -36,16 +38,23 @@ _FOREIGN = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 _PROBE = 4096
+# A title and the headings above count in each passage below them: so much of them, or a few long ones would make a
+# small file a huge index.
+_CONTEXT_CHARS = 250
 
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n|\r[ \t]*\r")
 _LINE = re.compile(r"\r\n|\n|\r")
 _SENTENCE = re.compile(r"[.!?…](?=\s)\s*|[。！？｡।؟]\s*")
 _WORD_GAP = re.compile(r"\s+")
+_BOM = codecs.BOM_UTF8
 _BLANK = b" \t\r\n\x0b\x0c"
 
 
+_Spans = tuple[tuple[int, int], ...]
+
+
 class Passage(NamedTuple):
-    """A heading-bounded piece of a document: raw bytes [start, end) without white space at either end."""
+    """A heading-bounded piece of a document: raw bytes [start, end), with no blank of ASCII at either end."""
 
     start: int
     end: int
@@ -102,20 +111,20 @@ def parse_document(source_id: str, raw: bytes) -> Document:
     """
     name = source_id.lower()
     if name.endswith(_DATA):
-        front = Frontmatter({}, 3 if raw.startswith(codecs.BOM_UTF8) else 0, ())
+        front = Frontmatter({}, len(_BOM) if raw.startswith(_BOM) else 0, ())
     else:
         front = parse_frontmatter(raw, source_id)
     body = front.body_start
     if name.endswith(_PLAIN + _DATA):
-        outline = Outline((Section(0, "", body, len(raw), body, -1, 1 + raw.count(b"\n", 0, body)),), (), ())
+        outline = Outline((Section(0, "", body, len(raw), body, -1, _line(raw, body)),), (), ())
     else:
         outline = scan(raw, body)
     issues = (*front.issues, *(issue.model_copy(update={"path": source_id}) for issue in outline.issues))
     if not raw.isascii() and (bad := _bad_utf8(raw, body)):
         issues = (*issues, bad.model_copy(update={"path": source_id}))
     passages = tuple(_passages(raw, outline))
-    if not passages and raw.strip(_BLANK):
-        passages = (_trimmed(raw, 0, len(raw), ()),)  # only frontmatter: that is what there is to cite
+    if not passages:  # only frontmatter, perhaps: that is what there is to cite
+        passages = tuple(_trimmed_pieces(raw, len(_BOM) if raw.startswith(_BOM) else 0, body, (), ())[:1])
     return Document(
         source_id=source_id,
         title=_title(source_id, front.metadata, outline.sections),
@@ -131,7 +140,8 @@ def parse_document(source_id: str, raw: bytes) -> Document:
 
 def passage_terms(document: Document, raw: bytes, analyzer: Analyzer) -> list[PassageTerms]:
     """The terms of each passage of a document, in order. `raw` is what the document was parsed from."""
-    title = Counter({term: n * FIELD_WEIGHTS["title"] for term, n in Counter(analyzer.terms(document.title)).items()})
+    in_title = Counter(analyzer.terms(document.title[:_CONTEXT_CHARS]))
+    title = Counter({term: times * FIELD_WEIGHTS["title"] for term, times in in_title.items()})
     found = []
     for number, passage in enumerate(document.passages):
         in_body = passage.start >= document.body_start
@@ -143,7 +153,7 @@ def passage_terms(document: Document, raw: bytes, analyzer: Analyzer) -> list[Pa
         context = title.copy()
         for heading in passage.heading_path:
             if heading != document.title:
-                context.update(analyzer.terms(heading[:MAX_PASSAGE_CHARS]))
+                context.update(analyzer.terms(heading[:_CONTEXT_CHARS]))
         if number == 0:
             for field in ("aliases", "keywords", "summary"):
                 context.update(analyzer.terms(field_text(document.metadata, field)))
@@ -168,24 +178,29 @@ def _bad_utf8(raw: bytes, body_start: int) -> DocumentIssue | None:
             code="encoding-invalid",
             severity="warning",
             path="",
-            line=1 + raw.count(b"\n", 0, body_start + error.start),
+            line=_line(raw, body_start + error.start),
             message="The text is not UTF-8 here; such bytes are shown as U+FFFD",
             mend="Save the file as UTF-8.",
         )
     return None
 
 
+def _line(raw: bytes, offset: int) -> int:
+    """1-based; lines end at LF, CRLF or CR."""
+    carriages = raw.count(b"\r", 0, offset) - raw.count(b"\r\n", 0, offset)
+    return 1 + raw.count(b"\n", 0, offset) + carriages
+
+
 def _title(source_id: str, metadata: Metadata, sections: tuple[Section, ...]) -> str:
-    title = field_text(metadata, "title").strip()
-    if title:
-        return title
-    top = next((section.title for section in sections if section.level == 1 and section.title), "")
-    return top or source_id.rsplit("/", 1)[-1].rsplit(".", 1)[0] or source_id
+    title = field_text(metadata, "title")
+    if not title.strip():
+        title = next((section.title for section in sections if section.level == 1 and section.title), "")
+    name = source_id.rsplit("/", 1)[-1]
+    return _one_line(title) or name.rsplit(".", 1)[0] or name
 
 
-def _trimmed(raw: bytes, start: int, end: int, path: tuple[str, ...]) -> Passage:
-    text = raw[start:end]
-    return Passage(start + len(text) - len(text.lstrip(_BLANK)), start + len(text.rstrip(_BLANK)), path)
+def _one_line(title: str) -> str:
+    return " ".join(title[: 2 * MAX_TITLE_CHARS].split())[:MAX_TITLE_CHARS].rstrip()
 
 
 def _passages(raw: bytes, outline: Outline) -> list[Passage]:
@@ -200,15 +215,22 @@ def _passages(raw: bytes, outline: Outline) -> list[Passage]:
             held = start
             continue
         held = None
-        path = heading_path(sections, number)
-        for left, right in _pieces(raw, start, section.end, outline.fences):
-            passage = _trimmed(raw, left, right, path)
-            if passage.end > passage.start:
-                found.append(passage)
+        path = tuple(map(_one_line, heading_path(sections, number)))
+        found += _trimmed_pieces(raw, start, section.end, path, outline.fences)
     return found
 
 
-def _pieces(raw: bytes, start: int, end: int, fences: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+def _trimmed_pieces(raw: bytes, start: int, end: int, path: tuple[str, ...], fences: _Spans) -> list[Passage]:
+    found = []
+    for left, right in _pieces(raw, start, end, fences):
+        text = raw[left:right]
+        passage = Passage(left + len(text) - len(text.lstrip(_BLANK)), left + len(text.rstrip(_BLANK)), path)
+        if passage.end > passage.start:
+            found.append(passage)
+    return found
+
+
+def _pieces(raw: bytes, start: int, end: int, fences: _Spans) -> list[tuple[int, int]]:
     if end - start <= MAX_PASSAGE_CHARS:
         return [(start, end)]
     text = raw[start:end].decode("utf-8", "surrogateescape")
@@ -221,45 +243,37 @@ def _pieces(raw: bytes, start: int, end: int, fences: tuple[tuple[int, int], ...
     return list(pairwise(bounds))
 
 
-def _fenced(raw: bytes, start: int, end: int, fences: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+def _fenced(raw: bytes, start: int, end: int, fences: _Spans) -> list[tuple[int, int]]:
     """Fenced code of a section, in characters from the section's start."""
     found, at, chars = [], start, 0
-    for left, right in fences:
-        if start <= left < end:
-            chars += len(raw[at:left].decode("utf-8", "surrogateescape"))
-            size = len(raw[left:right].decode("utf-8", "surrogateescape"))
-            found.append((chars, chars + size))
-            at, chars = right, chars + size
+    for left, right in fences[bisect_left(fences, (start,)) : bisect_left(fences, (end,))]:
+        chars += len(raw[at:left].decode("utf-8", "surrogateescape"))
+        size = len(raw[left:right].decode("utf-8", "surrogateescape"))
+        found.append((chars, chars + size))
+        at, chars = right, chars + size
     return found
 
 
 def _cuts(text: str, fences: list[tuple[int, int]]) -> list[int]:
     """Where to cut a text into pieces of about equal size, none over the limit."""
-    cuts, fence = [0], 0
+    cuts = [0]
     while (left := len(text) - cuts[-1]) > MAX_PASSAGE_CHARS:
         at = cuts[-1]
         ideal = left / -(-left // MAX_PASSAGE_CHARS)
-        while fence < len(fences) and fences[fence][1] <= at:
-            fence += 1
-        cuts.append(at + _cut(text[at : at + MAX_PASSAGE_CHARS], ideal, _inside(fences, fence, at)))
+        cuts.append(at + _cut(text[at : at + MAX_PASSAGE_CHARS], ideal, at, fences))
     return [*cuts, len(text)]
 
 
-def _inside(fences: list[tuple[int, int]], first: int, at: int) -> list[tuple[int, int]]:
-    near = []
-    for left, right in fences[first:]:
-        if left >= at + MAX_PASSAGE_CHARS:
-            break
-        near.append((left - at, right - at))
-    return near
-
-
-def _cut(window: str, ideal: float, fences: list[tuple[int, int]]) -> int:
+def _cut(window: str, ideal: float, at: int, fences: list[tuple[int, int]]) -> int:
+    """The best end of a piece that begins at `at`: not within code, if there is any other."""
+    within = []
     for pattern in (_BLANK_LINE, _LINE, _SENTENCE, _WORD_GAP):
-        ends = [match.end() for match in pattern.finditer(window)]
-        if pattern is _BLANK_LINE:
-            ends = [end for end in ends if not any(left < end < right for left, right in fences)]
-        ends = [end for end in ends if end >= ideal / 2]
-        if ends:
-            return min(ends, key=lambda end: abs(end - ideal))
-    return len(window)
+        ends = [end for match in pattern.finditer(window) if (end := match.end()) >= ideal / 2]
+        ends.sort(key=lambda end: abs(end - ideal))
+        for end in ends:
+            # The fence that begins last before that end.
+            fence = bisect_left(fences, (at + end,)) - 1
+            if fence < 0 or fences[fence][1] <= at + end:
+                return end
+        within += ends[:1]
+    return within[0] if within else len(window)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Callable
 
 from knowledge_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
-from knowledge_engine.frontmatter import compose_document, update_frontmatter
+from knowledge_engine.frontmatter import compose_document, parse_frontmatter, update_frontmatter
 from knowledge_engine.models import IngestRequest
 
 #: Where documents without an id go.
 DEFAULT_FOLDER = "sources"
-_NO_SLUG = re.compile(r"[^\w]+|_+")
+_MAX_SLUG_BYTES = 120
+_NO_SLUG = re.compile(r"[\W_]+")
 
 
 def slugify(text: str, fallback: bytes = b"") -> str:
@@ -21,10 +23,14 @@ def slugify(text: str, fallback: bytes = b"") -> str:
     >>> slugify("Größe & Wasser: 水温?")
     'größe-wasser-水温'
     """
-    words = _NO_SLUG.sub("-", unicodedata.normalize("NFC", text).casefold()).strip("-")
-    while len(words.encode()) > 120:
-        words = words[:-1]
-    return words.strip("-") or hashlib.sha256(fallback or text.encode("utf-8", "replace")).hexdigest()[:16]
+    lower = unicodedata.normalize("NFC", text[: 2 * _MAX_SLUG_BYTES]).lower().replace("i\u0307", "i")
+    # Many scripts write vowels as marks, which are no word characters to `re`.
+    words = "".join(char if unicodedata.category(char)[0] == "M" else _NO_SLUG.sub("-", char) for char in lower)
+    words = unicodedata.normalize("NFC", re.sub("-+", "-", words).strip("-"))
+    words = words.encode()[:_MAX_SLUG_BYTES].decode(errors="ignore").strip("-")
+    if _NO_SLUG.sub("", words):
+        return words
+    return hashlib.sha256(fallback or text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def document_id(request: IngestRequest, data: bytes) -> str:
@@ -32,6 +38,21 @@ def document_id(request: IngestRequest, data: bytes) -> str:
     if request.id is not None:
         return request.id
     return f"{DEFAULT_FOLDER}/{slugify(request.title or '', data)}.md"
+
+
+def free_id(request: IngestRequest, data: bytes, stored: Callable[[str], bytes | None]) -> str:
+    """`document_id`, with a hash of the title where a document of another title (`C`, `C++`) has that id.
+
+    Args:
+        stored: The present bytes of an id, if any.
+    """
+    path = document_id(request, data)
+    if request.id is not None or not request.title:
+        return path
+    own = f"{path.removesuffix('.md')}-{hashlib.sha256(request.title.encode('utf-8', 'replace')).hexdigest()[:8]}.md"
+    present = stored(path)
+    is_other = present is not None and parse_frontmatter(present).metadata.get("title") != request.title
+    return own if is_other or stored(own) is not None else path
 
 
 def document_bytes(request: IngestRequest, stored: bytes | None) -> bytes:
