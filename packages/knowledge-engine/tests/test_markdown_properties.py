@@ -15,7 +15,8 @@ PIECES = """\
 > q|>|> # H|> - x|- > z|>> z|> ```|>  ---|> Text|> ===
 ```|````|~~~|~~~~ x|``` py|```a`b|   ```|    code|    # y|   # x|      deep|  - in|    - in2|  > q|   three
 <div>|</div>|<!-- c|-->|<!-- c -->|<script>|</script>|<pre>|</pre>|<?php|?>|<!X|>|<![CDATA[|]]>|<a href="x">|<a>
-</b >|<x|<DIV|<Title/>|<textarea>|<!--->|<!-->|\\|*|&amp;|é|[c|"t"|'t|[a]: /u|[a]: /u "t"|[b]: <> x|**bold** x|`code` y|__init__ z"""
+</b >|<x|<DIV|<Title/>|<textarea>|<!--->|<!-->|\\|*|&amp;|é|[c|"t"|'t
+[a]: /u|[a]: /u "t"|[b]: <> x|**bold** x|`code` y|__init__ z"""
 LINES = [piece for row in PIECES.splitlines() for piece in row.split("|")]
 LINES += [
     "",
