@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -14,6 +15,7 @@ from knowledge_engine.citations import content_hash
 from knowledge_engine.corpus_issues import corpus_issues
 from knowledge_engine.errors import (
     ConfigurationError,
+    ConflictError,
     InvalidIdError,
     NotFoundError,
     ReadOnlyError,
@@ -136,17 +138,18 @@ class FilesKnowledgeAdapter:
         self._alive()
         plan = plan_query(query, self._analyzer)
         gone: list[str] = []
-        for attempt in range(1, _ATTEMPTS + 1):
+        attempts = _ATTEMPTS
+        while True:
             snapshot = self._corpus.current(query.wait_s)
             if snapshot is None:
                 return self._not_ready()
             load = HitLoader(self._fs, snapshot)
             result = self._answer(plan, snapshot, load, [*self._remarks(snapshot), *gone])
-            if not load.stale or attempt == _ATTEMPTS:
-                break
+            attempts -= 1
+            if not load.stale or not attempts:
+                return result
             self._corpus.refresh(load.stale)
             gone += [f"{path} is gone: its hits are left out." for path in load.stale if not self._is_known(path)]
-        return result
 
     def _answer(self, plan: Plan, snapshot: Snapshot, load: HitLoader, warnings: Sequence[str]) -> QueryResult:
         found = (
@@ -218,7 +221,8 @@ class FilesKnowledgeAdapter:
         if isinstance(entry, dict) and isinstance(slug := entry.get("entrySlug"), str):
             return self._reindexed(slug)
         now = time.time_ns()
-        info, data = writer.store(request)
+        with self._noticing(request.id):
+            info, data = writer.store(request)
         self._corpus.touch(info.path)
         # As it was stored, whatever another writer has made of it since.
         return self._source(Record.of(info, now, parse_document(info.path, data)))
@@ -227,7 +231,8 @@ class FilesKnowledgeAdapter:
         """See `IngestingProvider.delete_source`. The file is removed."""
         writer = self._writable()
         self._find(source_id)
-        writer.delete(source_id, if_match)
+        with self._noticing(source_id):
+            writer.delete(source_id, if_match)
         self._corpus.touch(source_id)
 
     # ExplainingProvider
@@ -253,6 +258,16 @@ class FilesKnowledgeAdapter:
     def _alive(self) -> None:
         if self._disposed:
             raise UnavailableError("The provider was disposed of", mend="Open it again.")
+
+    @contextmanager
+    def _noticing(self, source_id: str | None) -> Iterator[None]:
+        """A document that is another one than was thought is looked at again, so that its next reader can go on."""
+        try:
+            yield
+        except (ConflictError, NotFoundError):
+            if source_id is not None:
+                self._corpus.touch(source_id)
+            raise
 
     def _writable(self) -> DocumentWriter:
         self._alive()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -81,18 +81,21 @@ class Corpus:
             KnowledgeError: When the build failed; the next call tries again.
         """
         deadline = time.monotonic() + (_FOREVER_S if wait_s is None else min(wait_s, _FOREVER_S))
-        while (snapshot := self._snapshot) is None:
-            build = self._start_build()
-            if not build.done.wait(max(0.0, deadline - time.monotonic())):
-                return None
-            if build.error is not None:
-                raise build.error
-        if self._touched and self._changing.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            try:
-                self._take_touched()
-            finally:
-                self._changing.release()
-        return self._snapshot or snapshot
+        while True:
+            if self._snapshot is None:
+                build = self._start_build()
+                if not build.done.wait(max(0.0, deadline - time.monotonic())):
+                    return None
+                if build.error is not None:
+                    raise build.error
+            if self._touched and self._changing.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                try:
+                    self._take_touched()
+                finally:
+                    self._changing.release()
+            # Looked up only now: an older state may lack what another thread has just taken in.
+            if (snapshot := self._snapshot) is not None:
+                return snapshot
 
     def record(self, path: str) -> Record | None:
         """What is known of a file that was found, document or not; read now if it is not indexed yet. Never waits."""
@@ -136,7 +139,10 @@ class Corpus:
             self.current()
             return True
         with self._changing:
+            noted = self._noted()
             self._apply(region)
+            if region is None:
+                self._settle(noted)
         after = self._snapshot
         return after is None or after.revision.value != before.revision.value
 
@@ -173,21 +179,27 @@ class Corpus:
         generation, self.documents_read = self._generation, 0
         if self._disposed:
             raise UnavailableError("The provider was disposed of", mend="Open it again.")
+        noted = self._noted()
         with suppress(_Obsolete):
             self._publish(self._changed(Snapshot(), self._looker.walk(), generation), generation)
+            self._settle(noted)
             self._take_touched()
 
     # Changes; the caller holds `_changing`
 
     def _take_touched(self) -> None:
+        if noted := self._noted():
+            self._apply(tuple(noted))
+            self._settle(noted)
+
+    def _noted(self) -> dict[str, int]:
         with self._state:
-            taken = dict(self._touched)
-        if not taken:
-            return
-        self._apply(tuple(taken))
-        # Only now: whoever asks meanwhile has to wait for them.
+            return dict(self._touched)
+
+    def _settle(self, noted: Mapping[str, int]) -> None:
+        """These are taken in; only now, as whoever asks meanwhile has to wait for them."""
         with self._state:
-            for path, write in taken.items():
+            for path, write in noted.items():
                 if self._touched[path] == write:
                     del self._touched[path]
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+
+from pydantic import JsonValue
 
 from knowledge_engine.citations import content_hash
 from knowledge_engine.errors import (
@@ -18,10 +21,10 @@ from knowledge_engine.errors import (
 from knowledge_engine.fetch import Fetched
 from knowledge_engine.frontmatter import parse_frontmatter
 from knowledge_engine.fs import check_path
-from knowledge_engine.models import FileInfo, IngestRequest, Metadata
+from knowledge_engine.models import FileInfo, IngestRequest
 from knowledge_engine.passages import EXTENSIONS, not_text
 from knowledge_engine.ports import FsPort, WritableFsPort
-from knowledge_engine.writing import check_match, document_bytes, document_id, unsupported_kind
+from knowledge_engine.writing import check_match, document_bytes, document_id, free_id, unsupported_kind
 from knowledge_files.documents import SOURCE_URL
 
 _ATTEMPTS = 50
@@ -60,15 +63,12 @@ class DocumentWriter:
             request = self._fetched(request)
         elif request.kind != "text":
             raise unsupported_kind(request.kind, "text, url")
-        for attempt in range(_ATTEMPTS):
-            try:
-                with self._writing:
-                    return self._write(request)
-            except ConflictError:
-                # Another process wrote between our reading and our writing; only a caller's own condition is final.
-                if request.if_match is not None or attempt + 1 == _ATTEMPTS:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        # Another process may write between our reading and our writing; only a caller's own condition is final.
+        for _ in range(_ATTEMPTS if request.if_match is None else 0):
+            with suppress(ConflictError), self._writing:
+                return self._write(request)
+        with self._writing:
+            return self._write(request)
 
     def _write(self, request: IngestRequest) -> tuple[FileInfo, bytes]:
         if request.id is None:
@@ -86,23 +86,20 @@ class DocumentWriter:
         return self._files.write(path, data, if_match=condition), data
 
     def _place(self, request: IngestRequest, data: bytes) -> tuple[str, str | None]:
-        """Where a document without an id goes, and what must be there when it is written.
-
-        Titles can have one slug (`A/B`, `a b`), and pages one title: a document of that name which is another one
-        keeps its place, and ours gets a name with a hash.
-        """
+        """Where a document without an id goes, and what must be there when it is written."""
+        below = "" if self._folder == "." else f"{self._folder}/"
         url = request.metadata.get(SOURCE_URL)
-        path = document_id(request, str(url).encode() if url else data)
-        path = self._path(path if self._folder == "." else f"{self._folder}/{path}")
-        if not url and not request.title:
+        if isinstance(url, str):
+            path = below + _page_id(request, url, lambda one: self._stored(below + one))
+        else:
+            # A page that was fetched is no earlier version of a text, whatever its title.
+            path = below + free_id(
+                request, data, lambda one: b"" if _url_of(raw := self._stored(below + one)) is not None else raw
+            )
+        stored = self._stored(self._path(path))
+        if request.if_match is not None:
             return path, request.if_match
-        own_name = f"{path[: -len('.md')]}-{content_hash(str(url or request.title).encode())[:8]}.md"
-        for name in (own_name, path):
-            stored = self._stored(name)
-            if stored is not None and _is_same(request, parse_frontmatter(stored).metadata):
-                return name, request.if_match if request.if_match is not None else content_hash(stored)
-        free = path if stored is None else own_name
-        return free, request.if_match if request.if_match is not None else ""
+        return path, "" if stored is None else content_hash(stored)
 
     def delete(self, path: str, if_match: str | None) -> None:
         """Removes the file."""
@@ -138,10 +135,17 @@ class DocumentWriter:
         )
 
 
-def _is_same(request: IngestRequest, metadata: Metadata) -> bool:
-    """Whether a stored document is an earlier version of the requested one."""
-    url = request.metadata.get(SOURCE_URL)
-    return metadata.get(SOURCE_URL) == url and (bool(url) or metadata.get("title") == request.title)
+def _url_of(raw: bytes | None) -> JsonValue:
+    return None if raw is None else parse_frontmatter(raw).metadata.get(SOURCE_URL)
+
+
+def _page_id(request: IngestRequest, url: str, stored: Callable[[str], bytes | None]) -> str:
+    """As `free_id`, for a page: it is its address that tells it from others, as many have the title `Home`."""
+    path = document_id(request, url.encode())
+    own = f"{path.removesuffix('.md')}-{content_hash(url.encode())[:8]}.md"
+    present = stored(path)
+    is_other = present is not None and _url_of(present) != url
+    return own if is_other or stored(own) is not None else path
 
 
 def _as_markdown(page: Fetched) -> tuple[str, str]:
