@@ -119,7 +119,8 @@ def answer(
     for candidate in rest:
         if len(taken.hits) == plan.top_k or taken.full:
             break  # this one begins the next page
-        last = _take(plan, candidate, load, analyzer, taken, said)
+        last = candidate
+        _take(plan, candidate, load, analyzer, taken, said)
     else:
         last = None
     cursor = None
@@ -170,11 +171,11 @@ def _take(
     analyzer: Analyzer,
     taken: _Taken,
     warnings: list[str],
-) -> Candidate:
+) -> None:
     loaded = load(candidate)
     if isinstance(loaded, str):
         warnings.append(loaded)
-        return candidate
+        return
     data, text = loaded.data, decode(loaded.data)
     if taken.budget is not None:
         if len(text) > taken.budget:
@@ -196,7 +197,6 @@ def _take(
             metadata=loaded.metadata,
         )
     )
-    return candidate
 
 
 def page_sources(

@@ -1,0 +1,709 @@
+"""The reference provider: what every port promises, over documents in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge_engine.analysis import Analyzer
+from knowledge_engine.citations import verify_citation
+from knowledge_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    InvalidCursorError,
+    InvalidFilterError,
+    InvalidIdError,
+    NotFoundError,
+    NotSupportedError,
+    QueryTooLongError,
+    UnavailableError,
+)
+from knowledge_engine.memory import MemoryProvider
+from knowledge_engine.models import ByteSpan, Hit, IngestRequest, Query, QueryResult
+from knowledge_engine.passages import MAX_PASSAGE_BYTES
+from knowledge_engine.ports import (
+    ExplainingProvider,
+    IKnowledgeProvider,
+    IngestingProvider,
+    RefreshableProvider,
+    SupersedingProvider,
+)
+
+
+def provider(_files: dict[str, str | bytes] | None = None, /, **files: str | bytes) -> MemoryProvider:
+    """A provider over `name=text`, each a document `name.md`."""
+    named = {**(_files or {}), **{f"{name}.md": text for name, text in files.items()}}
+    return MemoryProvider({path: text.encode() if isinstance(text, str) else text for path, text in named.items()})
+
+
+def found(source: MemoryProvider, query: str, **options: Any) -> list[str]:
+    return [hit.source_id.removesuffix(".md") for hit in source.query(Query(query=query, **options)).hits]
+
+
+def shown(source: MemoryProvider, query: str) -> list[str]:
+    """The marked words of the first hit, as they stand in the raw bytes."""
+    (hit, *_) = source.query(Query(query=query)).hits
+    raw = source.read_source(hit.source_id).content
+    return [raw[mark.start : mark.end].decode() for mark in hit.snippet.highlights]
+
+
+# What is found
+
+
+def test_the_same_word_is_found_in_every_composition_and_cited_as_it_stands() -> None:
+    source = provider(
+        nfc="Der Über­druck steigt: naïve", nfd=unicodedata.normalize("NFD", "Der Überdruck steigt: naïve")
+    )
+    for form in ("NFC", "NFD"):
+        assert sorted(found(source, unicodedata.normalize(form, "überdruck"))) == ["nfc", "nfd"]
+        assert sorted(found(source, unicodedata.normalize(form, "NAÏVE"))) == ["nfc", "nfd"]
+    for path in ("nfc.md", "nfd.md"):
+        hits = source.query(Query(query="naïve")).hits
+        hit = next(hit for hit in hits if hit.source_id == path)
+        raw = source.read_source(path).content
+        marked = [raw[mark.start : mark.end].decode() for mark in hit.snippet.highlights]
+        assert [unicodedata.normalize("NFC", one) for one in marked] == ["naïve"]
+
+
+def test_invisible_characters_do_not_hide_a_word() -> None:
+    source = provider(a="Sicher\u00adheits\u00adventil, pro\u200bfi\u200bbus, tele\u2060gram", b="nothing of that")
+    for query in ("sicherheitsventil", "profibus", "telegram", "tele\ufeffgram"):
+        assert found(source, query) == ["a"]
+    assert shown(source, "profibus") == ["pro\u200bfi\u200bbus"]
+
+
+def test_marks_are_in_bytes_of_the_file_behind_wide_characters() -> None:
+    source = provider(a="---\nid: wide\n---\n## 🚰 給水\n圧力 ❤️ ελ gauge-one ok\n")
+    (hit,) = source.query(Query(query="gauge-one")).hits
+    raw = source.read_source("a.md").content
+    assert raw[hit.span.start : hit.span.end].decode() == hit.text
+    start = raw.index(b"gauge-one")
+    assert hit.snippet.highlights == (ByteSpan(start=start, end=start + 9),)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("温度传感器", ["zh", "jp"]),
+        ("度", ["zh", "jp"]),
+        ("温度計", ["jp", "zh"]),
+        ("バルブ", ["jp"]),
+        ("ﾊﾞﾙﾌﾞ", ["jp"]),
+        ("온도센서", ["ko"]),
+        ("센서", ["ko"]),
+        ("วาล์ว", ["th"]),
+        ("مضخة", ["ar"]),
+    ],
+)
+def test_words_in_scripts_without_spaces_are_found(query: str, expected: list[str]) -> None:
+    source = provider(
+        zh="请先校准锅炉的温度传感器",
+        jp="今朝、温度計とﾊﾞﾙﾌﾞを交換した",
+        ko="새 온도센서를 달았다",
+        th="เปิดวาล์วก่อน",
+        ar="تشغيل مـضخة الماء",
+        en="no such thing",
+    )
+    assert sorted(found(source, query)) == sorted(expected)
+    assert found(source, query)[0] == expected[0]
+
+
+@pytest.mark.parametrize("query", ["İzmir", "izmir", "IZMIR", "İZMİR", "i\u0307zmir"])
+def test_turkish_letters_are_found_however_they_are_typed(query: str) -> None:
+    assert found(provider(a="Das Werk in İzmir", b="Das Werk in Izola"), query) == ["a"]
+
+
+@pytest.mark.parametrize("query", ["can't", "can’t", "CAN´T", "driver's", "driver’s"])
+def test_apostrophes_of_either_kind_find_a_word(query: str) -> None:
+    assert found(provider(a="You can’t open the driver's cabin", b="canned", c="a car"), query)[0] == "a"
+
+
+def test_the_parts_of_an_identifier_find_it_and_the_whole_finds_it_first() -> None:
+    source = provider(a="call opcua_node_write(x)", b="opcua is a protocol", c="node and nodes")
+    assert found(source, "opcua_node_write")[0] == "a"
+    assert found(source, "node write")[0] == "a"
+    assert sorted(found(source, "opcua")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("query", ["vue.js", ".NET", "61.850", "C++", "C#", "X20-CP"])
+def test_signs_belong_to_names(query: str) -> None:
+    source = provider(a=f"It takes {query} to run", b="net and vue, 61, 850, x20 or cp, c", c="js")
+    assert found(source, query)[0] == "a"
+
+
+identifier_parts = st.lists(
+    st.sampled_from(["read", "coil", "status", "http", "set", "motor", "speed", "tank"]),
+    min_size=2,
+    max_size=4,
+    unique=True,
+)
+
+
+@settings(deadline=None)
+@given(identifier_parts, st.integers(1, 4), st.sampled_from(["camel", "_", "-", "."]))
+def test_an_identifier_ranks_above_any_number_of_its_parts(parts: list[str], times: int, style: str) -> None:
+    name = parts[0] + "".join(map(str.title, parts[1:])) if style == "camel" else style.join(parts)
+    source = provider(x=name, y=" and the ".join(parts * times), z="something else")
+    assert found(source, name)[0] == "x"
+
+
+def test_plurals_are_found_and_longer_words_are_not() -> None:
+    source = provider(a="Gaskets and belts wear out", b="gasoline and beltway")
+    assert found(source, "gasket belt") == ["a"]
+
+
+@pytest.mark.parametrize("query", ["", " ", "\u00a0", "\t\n", "!?", "---", "\u200b", '""', "()", "\x00", "❤️", "\u0301"])
+def test_a_query_without_a_word_finds_nothing(query: str) -> None:
+    result = provider(a="valve ()").query(Query(query=query))
+    assert (result.hits, result.next_cursor, result.warnings) == ((), None, ())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "AND",
+        "OR NOT",
+        "NOT gear",
+        "gear OR",
+        "NEAR(",
+        "NEAR(a b, 3)",
+        '"open',
+        'gear" "',
+        "gear*",
+        "a + b",
+        "'; DROP TABLE x;--",
+    ],
+)
+def test_operators_of_query_languages_are_words(query: str) -> None:
+    source = provider(first="near and or not gear b, or an open table to drop", second="axle")
+    assert found(source, query) == ["first"]
+
+
+def test_nul_parts_words() -> None:
+    assert sorted(found(provider(a="gear opens", b="shaft"), "gear\x00shaft")) == ["a", "b"]
+
+
+def test_a_query_that_is_too_long_is_refused() -> None:
+    with pytest.raises(QueryTooLongError):
+        found(provider(a="gear"), "gear xé " * 14_000)
+
+
+@pytest.mark.parametrize("raw", ["gear", "# gear\n", "gear gear gear"])
+def test_a_word_in_the_only_document_is_found(raw: str) -> None:
+    (hit,) = provider(a=raw).query(Query(query="gear")).hits
+    assert hit.score > 0
+
+
+def test_a_corpus_of_blank_documents_is_a_corpus() -> None:
+    source = provider(a="", b=b"\xef\xbb\xbf", c=" \n\t\n", d="\n")
+    assert found(source, "a b c d") == []
+    assert [one.id for one in source.list_sources().sources] == ["a.md", "b.md", "c.md", "d.md"]
+    assert {issue.code for issue in source.health_check().issues} == {"frontmatter-missing"}
+    assert provider().query(Query(query="x")).hits == ()
+
+
+def test_ties_come_in_order_of_id_whatever_came_first() -> None:
+    for order in ("zmba", "abmz", "mazb"):
+        source = provider(**dict.fromkeys(order, "equal words"))
+        assert found(source, "equal") == ["a", "b", "m", "z"]
+        assert found(source, "equal", top_k=2) == ["a", "b"]
+
+
+ORDER = """
+from knowledge_engine.memory import MemoryProvider
+from knowledge_engine.models import Query
+docs = {f"{name}.md": b"pump valve seal\\n\\n## Wear\\nvalve ring pump" for name in "hbgacfde"}
+result = MemoryProvider(docs).query(Query(query="ring seal pump valve", per_source=2, filter={"not": {"id": "h.md"}}))
+print(result.model_dump_json(exclude={"took_ms"}))
+"""
+
+
+def test_answers_are_the_same_in_every_process() -> None:
+    def run(seed: str) -> str:
+        environ = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", ORDER], env=environ, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    first = run("1")
+    assert '"hits":[{' in first
+    assert run("2") == run("3333") == first
+
+
+def test_a_word_of_the_title_alone_cites_the_beginning_once() -> None:
+    source = provider(a="---\ntitle: Gearbox\n---\n# One\nfirst\n\n# Two\nsecond\n")
+    (hit,) = source.query(Query(query="gearbox", per_source=9)).hits
+    assert hit.text == "# One\nfirst"
+    assert hit.snippet.highlights == ()
+    first, second = source.query(Query(query="gearbox second", per_source=9)).hits
+    assert (first.text, second.text) == ("# Two\nsecond", "# One\nfirst")
+
+
+@pytest.mark.parametrize("field", ["aliases: [lifter]", "keywords: lifter", "summary: a lifter", "title: Lifter"])
+def test_catalogue_fields_are_searched(field: str) -> None:
+    source = provider(a=f"---\n{field}\n---\n# Pump\nMoves.\n\n# Seal\nTight.\n", b="none")
+    (hit,) = source.query(Query(query="lifters", per_source=9)).hits
+    assert (hit.source_id, hit.text) == ("a.md", "# Pump\nMoves.")
+
+
+def test_other_frontmatter_is_not_searched() -> None:
+    assert found(provider(a="---\nkind: lifter\nid: lifter\n---\nx"), "lifter") == []
+
+
+def test_several_passages_of_one_source_come_when_asked_for() -> None:
+    source = provider(a="# A\nvalve valve\n\n# B\nvalve\n", b="nothing")
+    assert found(source, "valve") == ["a"]
+    assert found(source, "valve", per_source=2) == ["a", "a"]
+
+
+def test_a_hit_is_as_its_document_says() -> None:
+    raw = b"---\ntitle: Pump\nkind: device\n---\n# Care\n\n## Seal\nOil it.\n"
+    (hit,) = MemoryProvider({"p/a.md": raw}, id="mine").query(Query(query="oil")).hits
+    assert (hit.title, hit.heading_path, hit.metadata) == (
+        "Pump",
+        ("Care", "Seal"),
+        {"title": "Pump", "kind": "device"},
+    )
+    assert hit.content_hash == hashlib.sha256(raw[hit.span.start : hit.span.end]).hexdigest()
+    assert hit.chunk_id == f"p/a.md#{hit.span.start}-{hit.span.end}"
+
+
+def test_another_analyzer_finds_other_words() -> None:
+    german = MemoryProvider({"a.md": "Die Häuser".encode()}, analyzer=Analyzer("de"))
+    plain = MemoryProvider({"a.md": "Die Häuser".encode()}, analyzer=Analyzer("none"))
+    assert found(german, "Haus häuser") == ["a"]
+    assert (found(plain, "häusern"), found(german, "häusern")) == ([], ["a"])
+
+
+# Filters
+
+
+def guides() -> MemoryProvider:
+    return provider(
+        a="---\nkind: guide\nlevel: 1\n---\nvalve",
+        b="---\nkind: note\ntags: [wet, hot]\n---\nvalve",
+        c="valve without frontmatter",
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ({}, "abc"),
+        (None, "abc"),
+        ({"kind": "guide"}, "a"),
+        ({"kind": {"ne": "guide"}}, "bc"),
+        ({"kind": {"exists": False}}, "c"),
+        ({"tags": "hot"}, "b"),
+        ({"level": {"gte": "1"}}, "a"),
+        ({"or": [{"kind": "guide"}, {"tags": "wet"}]}, "ab"),
+        ({"kind": "Guide"}, ""),
+        ({"kinds": "guide"}, ""),
+        ({"kinds": {"ne": "guide"}}, "abc"),
+    ],
+)
+def test_a_filter_is_strict_in_answers_and_listings_alike(where: dict[str, Any] | None, expected: str) -> None:
+    source = guides()
+    assert sorted(found(source, "valve", filter=where)) == list(expected)
+    page = source.list_sources(filter=where)
+    assert [one.id for one in page.sources] == [f"{one}.md" for one in expected]
+    assert page.total == len(expected)
+
+
+def test_a_filter_does_not_change_scores() -> None:
+    source = guides()
+    every = {hit.source_id: hit.score for hit in source.query(Query(query="valve")).hits}
+    (hit,) = source.query(Query(query="valve", filter={"kind": "note"})).hits
+    assert hit.score == every["b.md"]
+
+
+def test_a_key_that_no_document_has_is_warned_of() -> None:
+    source = guides()
+    assert "'kind'" in source.query(Query(query="valve", filter={"kinds": "guide"})).warnings[0]
+    assert "'kind'" in source.list_sources(filter={"kinds": "guide"}).warnings[0]
+    assert source.query(Query(query="valve", filter={"level": 7})).warnings == ()
+
+
+def test_an_unknown_operator_is_an_error() -> None:
+    for ask in (
+        lambda where: found(guides(), "valve", filter=where),
+        lambda where: guides().list_sources(filter=where),
+    ):
+        with pytest.raises(InvalidFilterError):
+            ask({"kind": {"like": "g"}})
+
+
+# Reading
+
+
+def test_it_is_every_port_but_the_refreshing_one() -> None:
+    source = MemoryProvider(id="mine")
+    for port in (IKnowledgeProvider, IngestingProvider, SupersedingProvider, ExplainingProvider):
+        assert isinstance(source, port)
+    assert not isinstance(source, RefreshableProvider)
+    assert source.id == "mine"
+    assert MemoryProvider().id == "memory"
+    assert (source.capabilities.writable, source.capabilities.citations) == (True, True)
+    assert source.capabilities.max_chunk_bytes == MAX_PASSAGE_BYTES
+
+
+def test_sources_are_listed_by_code_point_page_by_page() -> None:
+    source = provider({"b.md": "", "B.md": "", "a/z.md": "", "ä.md": "", "\U0001f9ea.md": "", "\uffee.md": ""})
+    ids, cursor = [], None
+    while True:
+        page = source.list_sources(limit=2, cursor=cursor)
+        ids += [one.id for one in page.sources]
+        assert page.total == 6
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert ids == ["B.md", "a/z.md", "b.md", "ä.md", "\uffee.md", "\U0001f9ea.md"]
+
+
+def test_a_foreign_cursor_is_refused() -> None:
+    source = provider(a="valve", b="valve")
+    listing, answer = source.list_sources(limit=1).next_cursor, source.query(Query(query="valve", top_k=1)).next_cursor
+    with pytest.raises(InvalidCursorError):
+        source.list_sources(cursor=answer)
+    with pytest.raises(InvalidCursorError):
+        source.query(Query(query="valve", cursor=listing))
+
+
+def test_a_source_says_what_is_stored() -> None:
+    raw = b"---\ntitle: Pump\nkind: device\n---\nx"
+    source = MemoryProvider({"p/a.md": raw}).get_source("p/a.md")
+    assert (source.id, source.title, source.bytes) == ("p/a.md", "Pump", len(raw))
+    assert (source.origin, source.uri, source.status, source.error) == ("text", "memory:p/a.md", "ready", None)
+    assert source.metadata == {"title": "Pump", "kind": "device"}
+    assert source.content_hash == hashlib.sha256(raw).hexdigest()
+    assert (source.indexed_at or "").endswith("+00:00")
+
+
+@given(st.binary(max_size=20), st.integers(0, 25), st.integers(0, 25))
+def test_a_span_is_read_as_far_as_there_are_bytes(raw: bytes, start: int, length: int) -> None:
+    part = MemoryProvider({"a.md": raw}).read_source("a.md", ByteSpan(start=start, end=start + length))
+    assert part.content == raw[start : start + length]
+    assert part.span.end - part.span.start == len(part.content)
+    assert (part.total_bytes, part.content_hash) == (len(raw), hashlib.sha256(part.content).hexdigest())
+    assert part.span.end <= len(raw)
+
+
+def test_without_a_span_all_is_read() -> None:
+    part = MemoryProvider({"a.md": b"\xff\x00text"}).read_source("a.md")
+    assert (part.content, part.span) == (b"\xff\x00text", ByteSpan(start=0, end=6))
+
+
+Call = Callable[[MemoryProvider, str], object]
+CALLS: dict[str, Call] = {
+    "get": lambda source, one: source.get_source(one),
+    "read": lambda source, one: source.read_source(one),
+    "delete": lambda source, one: source.delete_source(one),
+    "supersede": lambda source, one: source.supersede(one, "a.md"),
+    "supersede by": lambda source, one: source.supersede("a.md", one),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize(
+    "hostile", ["", "/etc/passwd", "../a.md", "a/../a.md", "a\\b.md", "a\x00.md", "\ud800", "~/a", "C:a", "x" * 9999]
+)
+def test_what_cannot_be_an_id_is_refused(call: Call, hostile: str) -> None:
+    with pytest.raises(InvalidIdError):
+        call(provider(a="x"), hostile)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("missing", ["b.md", "A.md", "a", "a.md ", "pump"])
+def test_only_an_exact_id_names_a_source(call: Call, missing: str) -> None:
+    with pytest.raises(NotFoundError):
+        call(provider(a="---\nid: pump\n---\nx"), missing)
+
+
+def test_hostile_ids_do_not_get_in() -> None:
+    with pytest.raises(InvalidIdError):
+        MemoryProvider({"../a.md": b"x"})
+    source = provider(a="x")
+    with pytest.raises(InvalidIdError):
+        source.ingest(IngestRequest(id="../a.md", text="x"))
+    assert len(source.list_sources().sources) == 1
+
+
+# Health
+
+
+def test_a_document_that_is_no_text_hides_no_other() -> None:
+    source = provider(a="valve", wide="valve".encode("utf-16"), broken=b"valve \xff")
+    assert sorted(found(source, "valve")) == ["a", "broken"]
+    health = source.health_check()
+    assert [(one.path, one.reason) for one in health.skipped] == [("wide.md", "encoding-invalid")]
+    assert "UTF-16" in health.skipped[0].message
+    assert (health.index.documents, health.index.skipped, health.status) == (2, 1, "ok")
+    assert ("broken.md", "encoding-invalid") in [(issue.path, issue.code) for issue in health.issues]
+    wide = source.get_source("wide.md")
+    assert (wide.status, wide.bytes) == ("failed", len("valve".encode("utf-16")))
+    assert "UTF-16" in (wide.error or "")
+    assert source.read_source("wide.md").content == "valve".encode("utf-16")
+
+
+def test_health_names_ids_that_are_claimed_twice() -> None:
+    health = provider(a="---\nid: x\n---\n", b="---\nid: x\n---\n").health_check()
+    assert [(issue.path, issue.code) for issue in health.issues] == [("b.md", "duplicate-id")]
+
+
+def test_a_disposed_provider_says_so() -> None:
+    source = provider(a="x")
+    source.dispose()
+    source.dispose()
+    health = source.health_check()
+    assert health.status == "down"
+    assert "disposed" in health.message
+    calls: list[Callable[[], object]] = [
+        source.list_sources,
+        lambda: source.get_source("a.md"),
+        lambda: source.read_source("a.md"),
+        lambda: source.query(Query(query="x")),
+        lambda: source.ingest(IngestRequest(text="x")),
+        lambda: source.delete_source("a.md"),
+        lambda: source.supersede("a.md", "a.md"),
+        lambda: source.explain("a.md"),
+    ]
+    for call in calls:
+        with pytest.raises(UnavailableError):
+            call()
+    assert source.capabilities.writable
+
+
+# Writing
+
+
+def test_an_ingested_document_is_found_at_once_and_a_replaced_one_is_gone() -> None:
+    source = provider(a="old words")
+    stored = source.ingest(IngestRequest(id="a.md", text="new words", uri="urn:x"))
+    assert (stored.id, stored.uri) == ("a.md", "urn:x")
+    assert (found(source, "new"), found(source, "old")) == (["a"], [])
+    assert stored == source.get_source("a.md")
+    assert stored.content_hash == hashlib.sha256(source.read_source("a.md").content).hexdigest()
+
+
+def test_content_is_kept_byte_for_byte() -> None:
+    source = MemoryProvider()
+    source.ingest(IngestRequest(id="a.bin", content=b"\xef\xbb\xbfx\r\n\xff"))
+    assert source.read_source("a.bin").content == b"\xef\xbb\xbfx\r\n\xff"
+
+
+def test_bytes_that_the_caller_changes_later_are_not_changed_here() -> None:
+    buffer = bytearray(b"before")
+    source = MemoryProvider({"a.md": buffer})  # type: ignore[dict-item]
+    buffer[:] = b"after!"
+    assert source.read_source("a.md").content == b"before"
+
+
+def test_documents_without_an_id_are_named_by_their_title() -> None:
+    source = MemoryProvider()
+    first = source.ingest(IngestRequest(title="Gear Box", text="one")).id
+    assert first == "sources/gear-box.md"
+    assert source.ingest(IngestRequest(title="Gear Box", text="two")).id == first
+    assert source.ingest(IngestRequest(title="Gear-Box", text="three")).id != first
+    assert len(source.list_sources().sources) == 2
+
+
+def test_metadata_alone_can_be_changed() -> None:
+    source = provider(a="---\nkind: note\n---\nvalve")
+    source.ingest(IngestRequest(id="a.md", metadata={"kind": "guide"}))
+    assert source.get_source("a.md").metadata == {"kind": "guide"}
+    assert found(source, "valve", filter={"kind": "guide"}) == ["a"]
+    with pytest.raises(NotFoundError):
+        source.ingest(IngestRequest(id="b.md", metadata={"kind": "guide"}))
+
+
+def test_a_write_goes_on_top_of_the_named_version_only() -> None:
+    source = provider(a="one")
+    version = source.get_source("a.md").content_hash
+    second = source.ingest(IngestRequest(id="a.md", text="two", if_match=version))
+    for request in (
+        IngestRequest(id="a.md", text="three", if_match=version),
+        IngestRequest(id="a.md", text="three", if_match=""),
+        IngestRequest(id="b.md", text="three", if_match=version),
+        IngestRequest(id="a.md", metadata={"kind": "x"}, if_match=version),
+    ):
+        with pytest.raises(ConflictError):
+            source.ingest(request)
+    with pytest.raises(ConflictError):
+        source.delete_source("a.md", if_match=version)
+    assert found(source, "two") == ["a"]
+    assert source.ingest(IngestRequest(id="b.md", text="three", if_match="")).id == "b.md"
+    source.delete_source("a.md", if_match=second.content_hash)
+    assert found(source, "two") == []
+
+
+def test_kinds_other_than_text_are_refused() -> None:
+    with pytest.raises(NotSupportedError, match="text"):
+        MemoryProvider().ingest(IngestRequest(kind="url", uri="https://example.org"))
+
+
+def test_what_is_no_text_is_not_taken_in() -> None:
+    source = provider(a="x")
+    with pytest.raises(InvalidArgumentError, match="UTF-16"):
+        source.ingest(IngestRequest(id="a.md", content="x".encode("utf-16")))
+    assert source.read_source("a.md").content == b"x"
+
+
+def test_deleting_leaves_no_trace() -> None:
+    source, never = provider(a="valve", b="pump"), provider(b="pump")
+    source.delete_source("a.md")
+    assert found(source, "valve") == []
+    assert source.query(Query(query="pump")).hits == never.query(Query(query="pump")).hits
+    assert source.health_check().index == never.health_check().index
+    assert source.explain("a.md") is None
+    with pytest.raises(NotFoundError):
+        source.delete_source("a.md")
+
+
+def test_a_revision_names_the_documents_and_not_their_history() -> None:
+    source = provider(a="valve", b="pump")
+    before = source.health_check().index.revision
+    source.ingest(IngestRequest(id="a.md", content=b"other"))
+    assert source.health_check().index.revision != before
+    source.ingest(IngestRequest(id="a.md", content=b"valve"))
+    assert source.health_check().index.revision == before == source.query(Query(query="x")).index.revision
+
+
+def test_a_page_after_a_change_warns_and_goes_on() -> None:
+    source = provider(a="valve valve", b="valve", c="a valve of some length")
+    first = source.query(Query(query="valve", top_k=1))
+    source.delete_source("a.md")
+    rest = source.query(Query(query="valve", cursor=first.next_cursor))
+    assert any("changed" in warning for warning in rest.warnings)
+    assert {hit.source_id for hit in rest.hits} <= {"b.md", "c.md"}
+
+
+def test_a_superseded_document_is_read_and_not_found() -> None:
+    source = provider(old="valve", new="valve", other="valve")
+    source.supersede("old.md", "new.md")
+    assert found(source, "valve") == ["new", "other"]
+    assert source.read_source("old.md").content == b"valve"
+    explained = source.explain("old.md")
+    assert explained is not None
+    assert explained.details == {"superseded_by": "new.md"}
+
+
+def test_a_document_is_found_again_when_nothing_stands_for_it() -> None:
+    source = provider(old="valve", new="valve")
+    source.supersede("old.md", "new.md")
+    source.delete_source("new.md")
+    assert found(source, "valve") == ["old"]
+
+
+def test_a_new_document_of_a_superseded_id_is_found() -> None:
+    source = provider(old="valve", new="valve")
+    source.supersede("old.md", "new.md")
+    source.delete_source("old.md")
+    source.ingest(IngestRequest(id="old.md", text="valve"))
+    assert found(source, "valve") == ["new", "old"]
+
+
+def test_documents_cannot_stand_for_each_other_in_a_circle() -> None:
+    source = provider(a="valve", b="valve", c="valve")
+    source.supersede("a.md", "b.md")
+    source.supersede("b.md", "c.md")
+    for old, by in (("a", "a"), ("b", "a"), ("c", "a")):
+        with pytest.raises(InvalidArgumentError):
+            source.supersede(f"{old}.md", f"{by}.md")
+    source.supersede("a.md", "c.md")
+    assert found(source, "valve") == ["c"]
+
+
+def test_an_explanation_names_the_origin() -> None:
+    source = provider(a="x")
+    source.ingest(IngestRequest(id="b.md", text="y", uri="urn:y"))
+    explained = source.explain("b.md")
+    assert explained is not None
+    assert (explained.origin, explained.uri, explained.details) == ("text", "urn:y", {})
+    assert explained.content_hash == source.get_source("b.md").content_hash
+    assert source.explain("c.md") is None
+    assert source.explain("../c.md") is None
+
+
+def test_citations_hold_until_the_words_change() -> None:
+    source = provider(a="one\n\n# V\nvalve\n")
+    (hit,) = source.query(Query(query="valve")).hits
+    assert verify_citation(source, hit).status == "ok"
+    source.ingest(IngestRequest(id="a.md", content=b"more\n\none\n\n# V\nvalve\n"))
+    assert verify_citation(source, hit).status == "moved"
+    source.ingest(IngestRequest(id="a.md", content=b"pump"))
+    assert verify_citation(source, hit).status == "changed"
+    source.delete_source("a.md")
+    assert verify_citation(source, hit).status == "gone"
+
+
+def holds(hit: Hit, versions: set[bytes]) -> bool:
+    return any(hashlib.sha256(raw[hit.span.start : hit.span.end]).hexdigest() == hit.content_hash for raw in versions)
+
+
+def test_threads_that_read_and_write_at_once_see_whole_documents() -> None:
+    versions = {f"valve {'and more ' * number}end".encode() for number in range(8)}
+    source = MemoryProvider({f"{number}.md": b"valve end" for number in range(4)})
+    failures: list[object] = []
+    done = threading.Event()
+
+    def write(path: str) -> None:
+        try:
+            for raw in sorted(versions) * 4:
+                source.ingest(IngestRequest(id=path, content=raw))
+                source.delete_source(path)
+                source.ingest(IngestRequest(id=path, content=raw))
+        except Exception as error:
+            failures.append(error)
+
+    def read() -> None:
+        while not done.is_set():
+            try:
+                result: QueryResult = source.query(Query(query="valve end", top_k=9))
+                failures.extend(hit for hit in result.hits if not holds(hit, versions | {b"valve end"}))
+                source.list_sources(filter={"kind": {"exists": False}})
+                source.health_check()
+            except Exception as error:
+                failures.append(error)
+
+    writers = [threading.Thread(target=write, args=(f"{number}.md",)) for number in range(4)]
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for thread in [*writers, *readers]:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    for thread in readers:
+        thread.join()
+    assert failures == []
+    assert source.health_check().index.documents == 4
+
+
+def test_of_writers_on_one_version_one_wins() -> None:
+    source = provider(a="start")
+    version = source.get_source("a.md").content_hash
+    outcomes: list[str] = []
+    ready = threading.Barrier(8)
+
+    def write(number: int) -> None:
+        ready.wait()
+        try:
+            source.ingest(IngestRequest(id="a.md", text=f"writer {number}", if_match=version))
+            outcomes.append("stored")
+        except ConflictError:
+            outcomes.append("conflict")
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["conflict"] * 7 + ["stored"]
