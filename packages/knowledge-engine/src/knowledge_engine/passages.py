@@ -38,6 +38,8 @@ _FOREIGN = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 _PROBE = 4096
+#: Issues that leave the whole block unread.
+_UNREAD = frozenset({"frontmatter-not-mapping", "frontmatter-too-large", "yaml-syntax"})
 # A title and the headings above count in each passage below them: so much of them, or a few long ones would make a
 # small file a huge index.
 _CONTEXT_CHARS = 250
@@ -123,8 +125,11 @@ def parse_document(source_id: str, raw: bytes) -> Document:
     if not raw.isascii() and (bad := _bad_utf8(raw, body)):
         issues = (*issues, bad.model_copy(update={"path": source_id}))
     passages = tuple(_passages(raw, outline))
-    if not passages:  # only frontmatter, perhaps: that is what there is to cite
-        passages = tuple(_trimmed_pieces(raw, len(_BOM) if raw.startswith(_BOM) else 0, body, (), ())[:1])
+    block = _trimmed_pieces(raw, len(_BOM) if raw.startswith(_BOM) else 0, body, (), ())
+    if not front.metadata and any(issue.code in _UNREAD for issue in front.issues):
+        passages = (*block, *passages)  # it may be prose between two rules: no text is lost
+    elif not passages:  # only frontmatter, perhaps: that is what there is to cite
+        passages = tuple(block[:1])
     return Document(
         source_id=source_id,
         title=_title(source_id, front.metadata, outline.sections),
@@ -144,7 +149,8 @@ def passage_terms(document: Document, raw: bytes, analyzer: Analyzer) -> list[Pa
     title = Counter({term: times * FIELD_WEIGHTS["title"] for term, times in in_title.items()})
     found = []
     for number, passage in enumerate(document.passages):
-        in_body = passage.start >= document.body_start
+        # Before the body stands the frontmatter, which is not searched unless it could not be read.
+        in_body = passage.start >= document.body_start or not document.metadata
         own = (
             Counter(analyzer.terms(raw[passage.start : passage.end].decode("utf-8", "replace")))
             if in_body
