@@ -94,13 +94,27 @@ def test_no_passage_begins_or_ends_within_a_letter(name: str, raw: bytes) -> Non
 
 
 @given(names, raws)
-def test_only_a_document_without_a_body_is_cited_by_its_frontmatter(name: str, raw: bytes) -> None:
+@example("a.md", b"---\nprose\n---\nmore")
+def test_frontmatter_that_was_read_is_cited_only_where_there_is_no_body(name: str, raw: bytes) -> None:
     document = parse_document(name, raw)
-    in_body = [passage.start >= document.body_start for passage in document.passages]
-    assert all(in_body) or len(in_body) == 1
-    if not all(in_body):
-        assert not raw[document.body_start :].strip()
+    before = [passage for passage in document.passages if passage.start < document.body_start]
+    if before and raw[document.body_start :].strip():
+        assert document.metadata == {}
+        assert any(issue.severity == "error" for issue in document.issues)
+    elif before:
         assert document.body_start > len(BOM)
+
+
+@pytest.mark.parametrize("block", ["Just prose, between two rules", "key: [unclosed", "- a\n- list", "words " * 12_000])
+def test_a_block_that_is_no_frontmatter_is_text(block: str) -> None:
+    raw = f"---\n{block}\n---\n# Head\nbody\n".encode()
+    document = parse_document("a.md", raw)
+    found = texts("a.md", raw)
+    assert document.metadata == {}
+    assert found[-1] == "# Head\nbody"
+    assert " ".join(found[:-1]).split()[1:-1] == block.split()
+    bags = passage_terms(document, raw, Analyzer("none"))
+    assert sum((bag.own for bag in bags[:-1]), Counter[str]()) == Counter(Analyzer("none").terms(block))
 
 
 @given(names, raws)
