@@ -12,10 +12,16 @@ if TYPE_CHECKING:
     from knowledge_engine.fs import LocalFs
     from knowledge_files.adapter import FilesKnowledgeAdapter
     from knowledge_files.bm25 import Bm25Index, build_index, score, tokenize
+    from knowledge_files.resolver import (
+        KNOWLEDGE_FILES_CATALOG,
+        make_knowledge_files_resolver,
+        resolve_knowledge_backend,
+    )
     from knowledge_files.settings import FilesSettings, load_files_knowledge_env
     from knowledge_files.standalone import create_files_adapter, create_standalone_files_adapter
 
 _HOMES = {
+    "KNOWLEDGE_FILES_CATALOG": "knowledge_files.resolver",
     "Bm25Index": "knowledge_files.bm25",
     "FilesKnowledgeAdapter": "knowledge_files.adapter",
     "FilesSettings": "knowledge_files.settings",
@@ -24,11 +30,14 @@ _HOMES = {
     "create_files_adapter": "knowledge_files.standalone",
     "create_standalone_files_adapter": "knowledge_files.standalone",
     "load_files_knowledge_env": "knowledge_files.settings",
+    "make_knowledge_files_resolver": "knowledge_files.resolver",
+    "resolve_knowledge_backend": "knowledge_files.resolver",
     "score": "knowledge_files.bm25",
     "tokenize": "knowledge_files.bm25",
 }
 
 __all__ = [
+    "KNOWLEDGE_FILES_CATALOG",
     "Bm25Index",
     "FilesKnowledgeAdapter",
     "FilesSettings",
@@ -37,6 +46,8 @@ __all__ = [
     "create_files_adapter",
     "create_standalone_files_adapter",
     "load_files_knowledge_env",
+    "make_knowledge_files_resolver",
+    "resolve_knowledge_backend",
     "score",
     "tokenize",
 ]

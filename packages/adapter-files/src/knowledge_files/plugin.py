@@ -57,6 +57,6 @@ def knowledge_open(url: str | None, environ: Mapping[str, str]) -> IKnowledgePro
     if url is not None:
         folder = url.partition(":")[2]
         if not folder or "\0" in folder:
-            raise ConfigurationError(f"{url!r} names no folder", mend="Write files:FOLDER, such as files:./docs.")
+            raise ConfigurationError("The URL names no folder", mend="Write files:FOLDER, such as files:./docs.")
         settings = settings.model_copy(update={"root": folder, "path": "."})
     return create_files_adapter(settings)

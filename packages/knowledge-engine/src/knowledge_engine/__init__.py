@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from knowledge_engine.agent_tools import AgentTools as AgentTools
     from knowledge_engine.agent_tools import tool_specs as tool_specs
     from knowledge_engine.analysis import Analyzer as Analyzer
+    from knowledge_engine.backends import BackendListing as BackendListing
+    from knowledge_engine.backends import list_knowledge_backends as list_knowledge_backends
+    from knowledge_engine.backends import list_knowledge_transports as list_knowledge_transports
     from knowledge_engine.bootstrap import open_knowledge as open_knowledge
     from knowledge_engine.citations import verify_citation as verify_citation
     from knowledge_engine.errors import AmbiguousIdError as AmbiguousIdError
@@ -65,6 +68,8 @@ if TYPE_CHECKING:
     from knowledge_engine.ports import SupersedingProvider as SupersedingProvider
     from knowledge_engine.ports import WritableFsPort as WritableFsPort
     from knowledge_engine.registry import KnowledgeBackendHandle as KnowledgeBackendHandle
+    from knowledge_engine.registry import KnowledgeResolver as KnowledgeResolver
+    from knowledge_engine.registry import make_knowledge_resolver as make_knowledge_resolver
     from knowledge_engine.registry import resolve_knowledge_backend as resolve_knowledge_backend
     from knowledge_engine.service import KnowledgeService as KnowledgeService
 
@@ -74,6 +79,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "agent_tools": "AgentTools tool_specs",
     "analysis": "Analyzer",
+    "backends": "BackendListing list_knowledge_backends list_knowledge_transports",
     "bootstrap": "open_knowledge",
     "citations": "verify_citation",
     "errors": "AmbiguousIdError BlockedAddressError BlockedSchemeError BrokenPluginError BusyError ConfigurationError"
@@ -86,7 +92,7 @@ _NAMES = {
     " QueryResult Skipped Snippet Source SourceContent SourcePage Verification",
     "ports": "ExplainingProvider FsPort IKnowledgeProvider IngestingProvider RefreshableProvider SupersedingProvider"
     " WritableFsPort",
-    "registry": "KnowledgeBackendHandle resolve_knowledge_backend",
+    "registry": "KnowledgeBackendHandle KnowledgeResolver make_knowledge_resolver resolve_knowledge_backend",
     "service": "KnowledgeService",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -1,12 +1,18 @@
-"""From a name to a service, for people in a hurry."""
+"""From names to services, for people in a hurry."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
+from knowledge_engine.errors import InvalidArgumentError
 from knowledge_engine.registry import resolve_knowledge_backend
 from knowledge_engine.service import KnowledgeService
 from knowledge_engine.settings import EngineSettings
+
+# A URL's scheme ends before any `=` that it may hold.
+_NAMED = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)=(?P<backend>.+)", re.DOTALL)
 
 
 def open_knowledge(
@@ -28,3 +34,29 @@ def open_knowledge(
     name = backend or EngineSettings.from_env(environ).backend
     provider = resolve_knowledge_backend(name, environ=environ).provider()
     return KnowledgeService(provider, refresh_before_answer=refresh)
+
+
+@contextmanager
+def open_services(
+    backends: Iterable[str | None], *, environ: Mapping[str, str] | None = None, refresh: bool = True
+) -> Iterator[dict[str, KnowledgeService]]:
+    """Services over several backends, by name; all are disposed of at the end.
+
+    A backend is written as for `open_knowledge`, or `NAME=` and that; without a name it goes by its slug.
+
+    Raises:
+        InvalidArgumentError: When two go by one name.
+        KnowledgeError: As `open_knowledge`.
+    """
+    with ExitStack() as stack:
+        services: dict[str, KnowledgeService] = {}
+        for backend in backends:
+            named = _NAMED.fullmatch(backend or "")
+            service = stack.enter_context(
+                open_knowledge(named["backend"] if named else backend, environ=environ, refresh=refresh)
+            )
+            name = named["name"] if named else service.provider.id
+            if name in services:
+                raise InvalidArgumentError(f"Two backends go by the name {name!r}", mend="Name one: OTHER=BACKEND.")
+            services[name] = service
+        yield services

@@ -4,80 +4,66 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import threading
-from collections.abc import Mapping
-from typing import Annotated, Any
-
-from pydantic import StringConstraints, ValidationError
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 from knowledge_engine.errors import ConfigurationError, UnknownBackendError
-from knowledge_engine.hookspecs import PROVIDERS
-from knowledge_engine.models import Value
+from knowledge_engine.groups import PROVIDERS, install_hint
+from knowledge_engine.plugin_settings import PluginInfo, Settings, SettingValue, describe
 from knowledge_engine.plugins import Plugin, PluginName, find_plugins, load_plugin
-from knowledge_engine.ports import IKnowledgeProvider
+from knowledge_engine.redaction import redact_url
 
-SettingValue = str | int | float | os.PathLike[str] | None
+if TYPE_CHECKING:
+    from knowledge_engine.ports import IKnowledgeProvider
 
 #: URL schemes that go to the backend of another name. A plugin of the scheme's own name comes first.
 SCHEMES: Mapping[str, str] = {"https": "http", "ws": "wamp", "wss": "wamp"}
 
-
-class SettingInfo(Value):
-    """A variable that a backend reads from the environment."""
-
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")]
-    description: str = ""
-    required: bool = False
-    secret: bool = False
-    default: str | None = None
-    #: A URL says it instead.
-    in_url: bool = False
-
-
-class BackendInfo(Value):
-    """What a plugin's hook `knowledge_backend` says; see there."""
-
-    slug: str = ""
-    name: str = ""
-    description: str = ""
-    version: str = ""
-    url_schemes: tuple[str, ...] = ()
-    settings: tuple[SettingInfo, ...] = ()
-    requires_setup: bool | None = None
+# What else was given may be a token in the wrong place: it is not repeated.
+_SHOWN_NAME = re.compile(r"[\w.+#-]{1,40}")
 
 
 class KnowledgeBackendHandle:
-    """One backend with one set of settings. All that call `provider()` on a handle share what it opens."""
+    """One backend with one set of settings, taken when the handle was made.
 
-    def __init__(
-        self,
-        plugin: Plugin,
-        info: BackendInfo,
-        *,
-        url: str | None,
-        settings: Mapping[str, str],
-        environ: Mapping[str, str],
-    ) -> None:
+    The handle is what is shared: all that call `provider()` on it get the same provider. Two handles share nothing,
+    even when they were made from the same words. It shows no setting's value, and is neither copied nor pickled.
+    """
+
+    def __init__(self, plugin: Plugin, info: PluginInfo, settings: Settings, url: str | None) -> None:
         self._plugin = plugin
         self._info = info
+        self._settings = settings
         self._url = url
-        self._settings = dict(settings)
-        self._environ = {**environ, **settings}
         self._lock = threading.Lock()
         self._provider: IKnowledgeProvider | None = None
 
     def __repr__(self) -> str:
-        return f"<KnowledgeBackendHandle {self.slug!r} {self.version}>"
+        return f"<KnowledgeBackendHandle {' '.join(filter(None, (repr(self.slug), self.version, self.url)))}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a handle holds settings and a provider, so it is neither copied nor pickled")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
 
     @property
     def slug(self) -> str:
         """The name by which it is found."""
-        return self._info.slug or self._plugin.found.name
+        return self._info.slug
 
     @property
     def name(self) -> str:
         """The name for people."""
-        return self._info.name or self.slug
+        return self._info.name
 
     @property
     def description(self) -> str:
@@ -87,13 +73,18 @@ class KnowledgeBackendHandle:
     @property
     def version(self) -> str:
         """The adapter's version; may be empty."""
-        return self._info.version or self._plugin.found.version
+        return self._info.version
+
+    @property
+    def url(self) -> str:
+        """The URL that it was named by, without what may be secret in it; empty when it was named by a slug."""
+        return self._settings.secrets.hide(redact_url(self._url)) if self._url is not None else ""
 
     @property
     def requires_setup(self) -> bool:
         """Whether someone must set something up before it can work at all."""
         stated = self._info.requires_setup
-        return any(map(_needed, self._info.settings)) if stated is None else stated
+        return any(setting.needed for setting in self._info.settings) if stated is None else stated
 
     def info(self) -> dict[str, Any]:
         """All of it as a JSON object. Says which settings are set, never to what."""
@@ -104,20 +95,19 @@ class KnowledgeBackendHandle:
             "version": self.version,
             "distribution": self._plugin.found.distribution,
             "requires_setup": self.requires_setup,
+            "url": self.url,
             "url_schemes": list(self._info.url_schemes),
-            "settings": [self._setting(setting) for setting in self._info.settings],
+            "settings": self._settings.shown(),
         }
 
     def check(self) -> tuple[str, ...]:
         """What is missing before it can be opened; empty when nothing is. Opens nothing."""
-        return tuple(
-            f"{setting.name} is not set" + (f" ({setting.description})" if setting.description else "")
-            for setting in self._info.settings
-            if _needed(setting) and not self._is_set(setting)
-        )
+        return self._settings.missing()
 
     def provider(self) -> IKnowledgeProvider:
-        """The provider, opened by the first call; a call that failed may be tried again.
+        """The provider, opened by the first call; later callers, of any thread, get the same one.
+
+        It belongs to the handle: end it by `close()`, as others may be using it. A call that failed may be tried again.
 
         Raises:
             ConfigurationError: When settings are missing or wrong.
@@ -128,24 +118,39 @@ class KnowledgeBackendHandle:
                 self._provider = self._open()
             return self._provider
 
+    def close(self) -> None:
+        """Disposes of the provider, if one was opened. May be called twice; the next `provider()` opens a new one.
+
+        Raises:
+            BrokenPluginError: When the provider fails in that. It is forgotten all the same.
+        """
+        with self._lock:
+            provider, self._provider = self._provider, None
+            if provider is not None:
+                self._plugin.guard(provider.dispose, "in 'dispose'", self._settings.secrets)
+
     def _open(self) -> IKnowledgeProvider:
-        if problems := self.check():
-            raise ConfigurationError(f"The backend {self.slug!r} is not set up: {'; '.join(problems)}", mend="Set it.")
+        from knowledge_engine.ports import IKnowledgeProvider
+
+        self._settings.require()
         provider = self._plugin.call(
-            "knowledge_open", url=self._url, settings=dict(self._settings), environ=dict(self._environ)
+            "knowledge_open",
+            secrets=self._settings.secrets,
+            url=self._url,
+            settings=dict(self._settings.given),
+            environ=dict(self._settings.environ),
         )
         if not isinstance(provider, IKnowledgeProvider):
             raise self._plugin.broken(f"opened a {type(provider).__name__}, which is no IKnowledgeProvider")
         return provider
 
-    def _is_set(self, setting: SettingInfo) -> bool:
-        return bool(self._environ.get(setting.name)) or (setting.in_url and self._url is not None)
 
-    def _setting(self, setting: SettingInfo) -> dict[str, Any]:
-        shown = setting.model_dump()
-        if setting.secret:
-            shown["default"] = None
-        return {**shown, "is_set": self._is_set(setting)}
+class KnowledgeResolver(Protocol):
+    """Finds a backend, or says by None that there is none of that name."""
+
+    def __call__(self, slug_or_url: str, /, **settings: SettingValue) -> KnowledgeBackendHandle | None:
+        """As `resolve_knowledge_backend`, without `UnknownBackendError`."""
+        ...
 
 
 def resolve_knowledge_backend(
@@ -154,7 +159,7 @@ def resolve_knowledge_backend(
     """The backend of a name (`files`) or URL (`files:./docs`, `https://host/`). Loads its light plugin module only.
 
     A setting goes by its variable's last part in lower case (`root` for `KNOWLEDGE_FILES_ROOT`) or by the whole
-    variable, and comes before `environ` (by default the process's); None leaves it to `environ`.
+    variable, and comes before `environ` (by default the process's, as it is now); None leaves it to `environ`.
 
     Raises:
         UnknownBackendError: When no installed backend goes by that name.
@@ -163,16 +168,37 @@ def resolve_knowledge_backend(
     """
     name, url = _name_and_url(slug_or_url)
     plugin = load_plugin(_claims(name, is_scheme=url is not None))
-    info = _backend_info(plugin)
+    info = describe(plugin)
     if url is not None and name not in info.url_schemes:
         raise ConfigurationError(f"The backend {plugin.found.name!r} opens no {name}: URL", mend="Give its name alone.")
+    environ = os.environ if environ is None else environ
     return KnowledgeBackendHandle(
-        plugin,
-        info,
-        url=url,
-        settings=_variables(info.slug or plugin.found.name, info.settings, settings),
-        environ=os.environ if environ is None else environ,
+        plugin, info, Settings(info, settings, environ, what=f"The backend {info.slug!r}", url=url), url
     )
+
+
+def make_knowledge_resolver(
+    *, environ: Mapping[str, str] | None = None, slugs: Collection[str] | None = None
+) -> KnowledgeResolver:
+    """A resolver for a host: gives a handle, or None where no installed backend goes by that name.
+
+    Each call gives a handle of its own. A backend that is known and broken, or a wrong setting, is an error as ever.
+
+    Args:
+        environ: The settings of this host; by default the process's at each call.
+        slugs: Only these backends are found; by default all.
+    """
+
+    def resolve(slug_or_url: str, /, **settings: SettingValue) -> KnowledgeBackendHandle | None:
+        name, url = _name_and_url(slug_or_url)
+        if slugs is not None and name not in slugs and (url is None or SCHEMES.get(name) not in slugs):
+            return None
+        try:
+            return resolve_knowledge_backend(slug_or_url, environ=environ, **settings)
+        except UnknownBackendError:
+            return None
+
+    return resolve
 
 
 def _name_and_url(slug_or_url: str) -> tuple[str, str | None]:
@@ -186,56 +212,15 @@ def _name_and_url(slug_or_url: str) -> tuple[str, str | None]:
 
 def _claims(name: str, *, is_scheme: bool) -> tuple[PluginName, ...]:
     plugins = find_plugins(PROVIDERS)
-    claims = plugins.get(name) or (plugins.get(SCHEMES.get(name, "")) if is_scheme else None)
-    if claims:
+    kin = SCHEMES.get(name, name) if is_scheme else name
+    if claims := plugins.get(name) or plugins.get(kin):
         return claims
     known = ", ".join(plugins) or "none: no adapter is installed"
-    near = difflib.get_close_matches(name[:60], plugins, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    if hint := install_hint(PROVIDERS, kin):
+        raise UnknownBackendError(f"The backend {kin!r} is not installed. Installed are: {known}", mend=hint)
+    near = difflib.get_close_matches(name[:60].lower(), plugins, n=1)
+    said = f"There is no backend {name!r}" if _SHOWN_NAME.fullmatch(name) else "There is no backend of that name"
     raise UnknownBackendError(
-        f"There is no backend {name[:60]!r}{hint}. Known are: {known}",
+        f"{said}{f' (did you mean {near[0]!r}?)' if near else ''}. Known are: {known}",
         mend="Name one of them, or install an adapter; a folder is written files:DIR.",
     )
-
-
-def _backend_info(plugin: Plugin) -> BackendInfo:
-    plugin.require("knowledge_open")
-    stated = plugin.call("knowledge_backend")
-    if not isinstance(stated, Mapping):
-        raise plugin.broken(f"returns a {type(stated).__name__} from 'knowledge_backend', not a mapping")
-    try:
-        return BackendInfo.model_validate(dict(stated))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise plugin.broken(f"says something wrong in 'knowledge_backend': {where}: {first['msg']}") from error
-
-
-def _variables(slug: str, declared: tuple[SettingInfo, ...], given: Mapping[str, SettingValue]) -> dict[str, str]:
-    prefix = "KNOWLEDGE_" + "".join(char if char.isalnum() else "_" for char in slug).upper() + "_"
-    short = {setting.name.removeprefix(prefix).lower(): setting.name for setting in declared}
-    variables = {}
-    for name, value in given.items():
-        variable = short.get(name, name)
-        if variable not in short.values():
-            known = ", ".join(short) or "none"
-            raise ConfigurationError(
-                f"The backend {slug!r} has no setting {name[:60]!r}. Known are: {known}", mend="Leave it out."
-            )
-        if value is not None:
-            variables[variable] = _text(name, value)
-    return variables
-
-
-def _text(name: str, value: SettingValue) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return str(value)
-    if isinstance(value, os.PathLike):
-        return os.fsdecode(value)
-    raise ConfigurationError(f"The setting {name!r} cannot be a {type(value).__name__}", mend="Give it as text.")
-
-
-def _needed(setting: SettingInfo) -> bool:
-    return setting.required and setting.default is None

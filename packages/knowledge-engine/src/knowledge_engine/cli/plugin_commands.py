@@ -1,19 +1,20 @@
-"""Commands that plugins bring, by the hook `knowledge_commands`."""
+"""Commands and root options that plugins bring."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from knowledge_engine.errors import KnowledgeError
-from knowledge_engine.plugins import Plugin, find_plugins, load_plugin
+from knowledge_engine.cli.session import Session, Text
+from knowledge_engine.groups import COMMANDS
+from knowledge_engine.plugins import Plugin, collect, load_group
 
-# `hookspecs.COMMANDS`, without importing pluggy where no plugin brings a command.
-_GROUP = "knowledge_engine.commands"
+_OPTION = re.compile(r"--[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class PluginCommand(NamedTuple):
@@ -26,9 +27,10 @@ class PluginCommand(NamedTuple):
 
 @dataclass
 class PluginCommands:
-    """The commands of all plugins that load, and what is wrong with the others, a line each."""
+    """Commands and root options of all plugins that load, and what is wrong with the others, a line each."""
 
     commands: dict[str, PluginCommand] = field(default_factory=dict)
+    options: dict[str, click.Option] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def load(self, name: str) -> click.Command:
@@ -54,37 +56,54 @@ def import_command(target: str) -> click.Command:
     return command
 
 
-def find_commands(reserved: Collection[str]) -> PluginCommands:
+def find_commands(reserved: Collection[str], reserved_options: Collection[str]) -> PluginCommands:
     """Loads the light module of each plugin, none of the commands.
 
-    Of two that bring the same name neither counts; a name of `reserved` stays what it is.
+    Of two that bring the same name neither counts; a reserved name stays what it is.
     """
-    found = PluginCommands()
-    clashing: set[str] = set()
-    for claims in find_plugins(_GROUP).values():
-        try:
-            plugin = load_plugin(claims)
-            brought = _brought(plugin)
-        except KnowledgeError as error:
-            found.problems.append(str(error))
-            continue
-        for name, command in brought.items():
-            if name in reserved:
-                found.problems.append(str(plugin.broken(f"brings a command {name!r}, which there is already")))
-            elif name in found.commands:
-                clashing.add(name)
-                other = found.commands[name].plugin.found.distribution
-                found.problems.append(str(plugin.broken(f"brings a command {name!r}, and so does {other}")))
-            else:
-                found.commands[name] = command
-    for name in clashing:
-        del found.commands[name]
-    return found
+    loaded = load_group(COMMANDS)
+    commands = collect(loaded.plugins, _commands, "command", reserved=reserved)
+    options = collect(loaded.plugins, _options, "root option", reserved=reserved_options)
+    problems = [*loaded.problems, *commands.problems, *options.problems]
+    return PluginCommands(commands.items, options.items, list(map(str, problems)))
 
 
-def _brought(plugin: Plugin) -> dict[str, PluginCommand]:
-    stated = plugin.call("knowledge_commands")
-    try:
-        return {str(name): PluginCommand(says["command"], says["help"], plugin) for name, says in stated.items()}
-    except (AttributeError, KeyError, TypeError) as error:
-        raise plugin.broken("does not give names with `command` and `help` in 'knowledge_commands'") from error
+def _commands(plugin: Plugin) -> Iterator[tuple[str, PluginCommand]]:
+    if not plugin.has("knowledge_root_options"):
+        plugin.require("knowledge_commands")
+    for name, says in _stated(plugin, "knowledge_commands"):
+        yield name, PluginCommand(says["command"], says["help"], plugin)
+
+
+def _options(plugin: Plugin) -> Iterator[tuple[str, click.Option]]:
+    for name, says in _stated(plugin, "knowledge_root_options"):
+        if not _OPTION.fullmatch(name):
+            raise plugin.broken(f"brings a root option {name[:60]!r}, which is not written like --model")
+        form: dict[str, Any] = (
+            {"is_flag": True} if says.get("flag") else {"metavar": says.get("metavar"), "type": Text()}
+        )
+        yield name, click.Option([name], help=says["help"], callback=_keep, expose_value=False, **form)
+
+
+_KEYS = {
+    "knowledge_commands": ({"command", "help"}, "`command` and `help`"),
+    "knowledge_root_options": ({"help"}, "`help`"),
+}
+
+
+def _stated(plugin: Plugin, hook: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    stated = plugin.call(hook) if plugin.has(hook) else {}
+    if not isinstance(stated, Mapping):
+        raise plugin.broken(f"returns a {type(stated).__name__} from {hook!r}, not a mapping")
+    keys, said = _KEYS[hook]
+    for name, says in stated.items():
+        if not (
+            isinstance(name, str) and isinstance(says, Mapping) and all(isinstance(says.get(key), str) for key in keys)
+        ):
+            raise plugin.broken(f"does not give names with {said} in {hook!r}")
+        yield name, says
+
+
+def _keep(ctx: click.Context, option: click.Parameter, value: Any) -> None:
+    if value not in (None, False):
+        ctx.ensure_object(Session).options[option.opts[0].lstrip("-")] = value

@@ -25,6 +25,7 @@ EXIT_INTERRUPTED = 130
 EXIT_CLOSED_PIPE = 141
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_OPTIONS = "knowledge_engine.cli.no_options"
 _HERE = "knowledge_engine.cli"
 #: Name -> (module:attribute, help): `--help` imports none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -35,6 +36,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": (f"{_HERE}.verify:verify", "Check that cited words are still there."),
     "ingest": (f"{_HERE}.writing:ingest", "Store documents."),
     "delete": (f"{_HERE}.writing:delete", "Remove documents."),
+    "backends": (f"{_HERE}.backends:backends", "List the backends that there are, and what they lack."),
+    "serve": (f"{_HERE}.serving:serve", "Serve backends to others."),
     "completion": (f"{_HERE}.completion:completion", "Print the script that completes commands in a shell."),
 }
 
@@ -45,6 +48,17 @@ class _ClosedPipeError(Exception):
 
 class KnowledgeGroup(click.Group):
     """Commands by name, imported when they run: the engine's own, then those of plugins."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The engine's options and those of plugins, which are looked for where one could have been given."""
+        own = super().get_params(ctx)
+        return own if ctx.meta.get(_NO_OPTIONS) else [*own, *_of_plugins(ctx).options.values()]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's."""
+        # Without an option before the command's name, no plugin needs to be loaded to know its options.
+        ctx.meta[_NO_OPTIONS] = bool(args) and not args[0].startswith("-")
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, the engine's own first."""
@@ -113,7 +127,8 @@ class KnowledgeGroup(click.Group):
 
 
 def _of_plugins(ctx: click.Context) -> PluginCommands:
-    return ctx.ensure_object(Session).plugin_commands(COMMANDS)
+    options = {name for option in knowledge.params for name in option.opts}
+    return ctx.ensure_object(Session).plugin_commands(COMMANDS, {*options, "--help"})
 
 
 @contextmanager

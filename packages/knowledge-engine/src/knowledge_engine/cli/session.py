@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from knowledge_engine.cli.plugin_commands import PluginCommands
     from knowledge_engine.service import KnowledgeService
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., Any] | click.Command)
 
 
 @dataclass
@@ -24,15 +24,17 @@ class Session:
     backend: str | None = None
     json: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    #: The plugins' root options that were given, by name without dashes: text, or True for a flag.
+    options: dict[str, str | bool] = field(default_factory=dict)
     _service: KnowledgeService | None = None
     _plugin_commands: PluginCommands | None = None
 
-    def plugin_commands(self, reserved: Collection[str]) -> PluginCommands:
-        """The commands of plugins, found once; names of `reserved` are not theirs to take."""
+    def plugin_commands(self, reserved: Collection[str], reserved_options: Collection[str]) -> PluginCommands:
+        """The commands and root options of plugins, found once; reserved names are not theirs to take."""
         if self._plugin_commands is None:
             from knowledge_engine.cli.plugin_commands import find_commands
 
-            self._plugin_commands = find_commands(reserved)
+            self._plugin_commands = find_commands(reserved, reserved_options)
         return self._plugin_commands
 
     def service(self) -> KnowledgeService:
@@ -55,20 +57,22 @@ class Session:
             self._service = None
 
 
+def json_option(command: _Command) -> _Command:
+    """`--json`; it may stand before the command's name or after it."""
+    return click.option("--json", is_flag=True, expose_value=False, callback=_keep("json"), help="Answer in JSON.")(
+        command
+    )
+
+
 def common_options(command: _Command) -> _Command:
     """`--backend` and `--json`; they may stand before the command's name or after it."""
-    for option in (
-        click.option("--json", is_flag=True, expose_value=False, callback=_keep("json"), help="Answer in JSON."),
-        click.option(
-            "--backend",
-            metavar="NAME|URL",
-            expose_value=False,
-            callback=_keep("backend"),
-            help="Where the documents are, such as files:DIR. Default: $KNOWLEDGE_BACKEND, else files.",
-        ),
-    ):
-        command = option(command)
-    return command
+    return click.option(
+        "--backend",
+        metavar="NAME|URL",
+        expose_value=False,
+        callback=_keep("backend"),
+        help="Where the documents are, such as files:DIR. Default: $KNOWLEDGE_BACKEND, else files.",
+    )(json_option(command))
 
 
 def _keep(attribute: str) -> Callable[[click.Context, click.Parameter, object], None]:
