@@ -171,8 +171,8 @@ def _text(name: str, value: SettingValue) -> str:
         raise ConfigurationError(f"The setting {name!r} cannot be a {type(value).__name__}", mend="Give it as text.")
     try:
         text = os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
-    except ValueError:  # Python writes out no number of more than some thousand digits
-        raise ConfigurationError(f"The setting {name!r} is too long a number", mend="Give a smaller one.") from None
+    except Exception:  # a path's own code; and Python writes out no number of more than some thousand digits
+        raise ConfigurationError(f"The setting {name!r} cannot be written as text", mend="Give it as text.") from None
     if "\0" in text:
         raise ConfigurationError(f"The setting {name!r} holds a NUL character", mend="Leave it out.")
     return text

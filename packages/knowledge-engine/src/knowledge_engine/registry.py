@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: URL schemes that go to the backend of another name. A plugin of the scheme's own name comes first.
 SCHEMES: Mapping[str, str] = {"https": "http", "ws": "wamp", "wss": "wamp"}
 
+MAX_URL_CHARS = 20_000
+
 # What else was given may be a token in the wrong place: it is not repeated.
 _SHOWN_NAME = re.compile(r"[\w.+#-]{1,40}")
 
@@ -205,6 +207,10 @@ def _name_and_url(slug_or_url: str) -> tuple[str, str | None]:
     if not isinstance(slug_or_url, str):
         raise ConfigurationError(
             f"A backend is named by text, not by {type(slug_or_url).__name__}", mend="Give a name or a URL."
+        )
+    if len(slug_or_url) > MAX_URL_CHARS:
+        raise ConfigurationError(
+            f"The name or URL of the backend has {len(slug_or_url)} characters", mend=f"Use at most {MAX_URL_CHARS}."
         )
     scheme, colon, _ = slug_or_url.partition(":")
     return (scheme.lower(), slug_or_url) if colon else (slug_or_url, None)
