@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -11,7 +10,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from knowledge_engine.errors import BusyError, KnowledgeError, UnavailableError
-from knowledge_engine.lanes import Lane, LaneCall
+from knowledge_engine.lanes import Lane, LaneCall, run_apart
 from knowledge_engine.models import Capabilities, Health
 from knowledge_engine.ports import (
     ExplainingProvider,
@@ -149,8 +148,7 @@ class AsyncProvider:
         """
         self._lane.close()
         # A thread of its own: the lane takes no more, and the provider is to be disposed of whoever still waits here.
-        closing = LaneCall(self._close)
-        threading.Thread(target=lambda: closing.run()(), name=f"knowledge-{self.id}-dispose", daemon=True).start()
+        closing = run_apart(f"{self.id}-dispose", self._close)
         try:
             async with asyncio.timeout(2 * self._dispose_timeout_s):
                 await _done(closing)

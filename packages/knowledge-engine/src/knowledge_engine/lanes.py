@@ -186,3 +186,10 @@ class Lane:
             self._changed.wait_for(lambda: self._ready or self._closed, self._idle_s)
             self._idle -= 1
             return self._ready.popleft() if self._ready else None
+
+
+def run_apart(name: str, call: Callable[[], T]) -> LaneCall[T]:
+    """Runs a call in a daemon thread outside all limits: for disposing of a backend whose lane is full or closed."""
+    given = LaneCall(call)
+    threading.Thread(target=lambda: given.run()(), name=f"knowledge-{name}", daemon=True).start()
+    return given
