@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -118,8 +119,8 @@ def _leaf(name: str, operand: JsonValue, prefix: str) -> JsonValue:
         return {"nin": _own(values, prefix)}
     if name == "prefix" and isinstance(operand, str):
         return _begins(normalize("NFC", operand), prefix)
-    if name == "contains" and isinstance(operand, str):
-        return _contains(normalize("NFC", operand), prefix)
+    if name == "contains":
+        return _contains(normalize("NFC", operand) if isinstance(operand, str) else json.dumps(operand), prefix)
     # What is left compares numbers or dates, which no such id is, or asks whether there is an id.
     return dict(_ALWAYS if name == "exists" and operand is True else _NEVER)
 
