@@ -36,7 +36,7 @@ check: setup
 	$(RUN)ruff check .
 	$(RUN)ruff format --check .
 	$(RUN)mypy
-	$(RUN)lint-imports
+	$(RUN)lint-imports --no-cache
 
 test: check
 	$(RUN)coverage erase
