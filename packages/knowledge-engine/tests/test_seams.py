@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from knowledge_engine.bootstrap import open_services
+from knowledge_engine.bootstrap import open_knowledge, open_services
 from knowledge_engine.errors import (
     BrokenPluginError,
     ConfigurationError,
@@ -329,3 +331,19 @@ def test_an_extension_that_fails_shows_no_secret_of_the_environment(
     (problem,) = collect_extensions({}).problems
     assert isinstance(problem, KnowledgeError)
     assert problem.__cause__ is None
+
+
+def test_the_backend_that_the_documentation_writes_works_as_it_says(install_plugin: Any, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "backends.md").read_text()
+    (source,) = re.findall(r"`my_notes\.py`:\n\n```python\n(.*?)```", page, re.DOTALL)
+    (entries,) = re.findall(r'^\[project\.entry-points\."(.*?)"\]\n(.*?)```', page, re.DOTALL | re.MULTILINE)
+    text = f"[{entries[0]}]\n{entries[1].replace(chr(34), '')}"
+    install_plugin("my_notes", source, distribution="my-notes", entry_points=text)
+    notes = tmp_path / "todo.txt"
+    notes.write_text("Order tea.\n\nWater the garden.")
+    with open_knowledge(f"notes:{notes}") as service:
+        assert [hit.source_id for hit in service.query({"query": "garden"}).hits] == ["note-2.md"]
+    with pytest.raises(ConfigurationError, match=r"KNOWLEDGE_NOTES_FILE is not set \(the file\)"):
+        open_knowledge("notes", environ={})
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        open_knowledge("notes", environ={"KNOWLEDGE_NOTES_FILE": str(tmp_path / "nowhere")})
