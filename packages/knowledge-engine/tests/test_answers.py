@@ -74,12 +74,13 @@ def places(hits: Sequence[Hit]) -> list[tuple[float, str, int]]:
 
 def pages(provider: MemoryProvider, query: Query) -> Iterator[QueryResult]:
     cursor = None
-    while True:
+    for _ in range(100):
         page = provider.query(query.model_copy(update={"cursor": cursor}))
         yield page
         cursor = page.next_cursor
         if cursor is None:
             return
+    pytest.fail("pages without end")
 
 
 def check(hit: Hit, raw: bytes) -> None:
@@ -168,6 +169,19 @@ def test_a_budget_that_is_just_enough_cuts_nothing() -> None:
     texts: dict[str, bytes | str] = {"a": b"valve", "b": b"valve"}
     page = ask(Query(query="valve", max_chars=10), ranked(texts), texts)
     assert (len(page.hits), page.truncated, page.next_cursor) == (2, False, None)
+
+
+def test_a_budget_counts_characters_and_not_bytes() -> None:
+    texts: dict[str, bytes | str] = {"a": "水温水温".encode(), "b": "水温水温".encode()}
+    page = ask(Query(query="valve", max_chars=8), ranked(texts), texts)
+    assert (len(page.hits), page.truncated) == (2, False)
+
+
+def test_the_least_score_is_still_wanted() -> None:
+    texts: dict[str, bytes | str] = {"a": b"valve", "b": b"valve", "c": b"valve"}
+    page = ask(Query(query="valve", min_score=8.0), ranked(texts), texts)
+    assert [hit.score for hit in page.hits] == [9.0, 8.0]
+    assert page.next_cursor is None
 
 
 def test_a_budget_that_leaves_no_room_for_the_next_hit_says_so() -> None:
@@ -333,12 +347,13 @@ def page(**options: Any) -> SourcePage:
 
 def listed(**options: Any) -> list[str]:
     found, cursor = [], None
-    while True:
+    for _ in range(100):
         part = page(cursor=cursor, **options)
         found += [source.id for source in part.sources]
         cursor = part.next_cursor
         if cursor is None:
             return found
+    return pytest.fail("pages without end")
 
 
 @given(st.lists(st.text(max_size=3), unique=True), st.integers(1, 5))

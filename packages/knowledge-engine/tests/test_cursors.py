@@ -77,6 +77,7 @@ json_values = st.recursive(
 @given(json_values)
 @example(["r", [True, "a", 1]])
 @example(["r", [1, "a", 1]])
+@example(["r", [1.0, "a", True]])
 @example(["r", [1.0, "a", 1, 1]])
 @example(["r", [1.0, "a"]])
 @example([1, [1.0, "a", 1]])
@@ -90,6 +91,11 @@ def test_a_forged_cursor_is_refused_unless_its_key_has_the_right_types(data: obj
         return
     assert isinstance(cursor.revision, str)
     assert tuple(map(type, cursor.after)) == KEY
+
+
+def test_a_cursor_has_a_longest_length() -> None:
+    with pytest.raises(InvalidCursorError):
+        decode_cursor(encode_cursor("q", "r", ["x" * 40_000]), "q", str)
 
 
 @given(st.data())

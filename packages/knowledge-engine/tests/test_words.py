@@ -71,6 +71,7 @@ def test_an_identifier_comes_whole_and_in_parts(text: str, expected: list[str]) 
         ("mRNA", ["mrna", "rna"]),
         ("IPv6", ["ipv6", "pv6"]),
         ("x1Y", ["x1y", "x1"]),
+        ("3D", ["3d", "3"]),
     ],
 )
 def test_single_letters_of_a_mixed_word_are_no_parts(text: str, expected: list[str]) -> None:
@@ -83,6 +84,7 @@ def test_single_letters_of_a_mixed_word_are_no_parts(text: str, expected: list[s
     [
         ("don't", ["don't"]),
         ("operator's", ["operator's"]),
+        ("they're", ["they're"]),
         ("l'eau", ["l'eau", "eau"]),
         ("O'Brien", ["o'brien", "brien"]),
         ("rock'n'roll", ["rock'n'roll", "rock", "roll"]),
@@ -188,6 +190,12 @@ def test_a_word_s_place_does_not_begin_or_end_within_a_letter(text: str) -> None
         # A mark on a sign or on nothing is nobody's.
         assert end == len(text) or text[end] not in MARKS + INVISIBLE or not text[end - 1].isalnum()
         assert start == 0 or text[start] not in MARKS + INVISIBLE or not text[start - 1].isalnum()
+
+
+@pytest.mark.parametrize("before", ["+", "(", "\ufffd", "=\u0338+"])
+def test_what_stands_before_a_part_of_a_syllable_is_not_its_place(before: str) -> None:
+    (word,) = split_words(f"{before}\u1161")
+    assert (word.start, word.end) == (len(before), len(before) + 1)
 
 
 @given(tricky, tricky)
