@@ -86,7 +86,11 @@ class Folder:
         return [source.id for source in self.adapter.list_sources(limit=1000).sources]
 
     def skipped(self) -> dict[str, str]:
-        return {one.path: one.reason for one in self.adapter.health_check().skipped}
+        health = self.adapter.health_check()
+        assert health.index.skipped == len(health.skipped)
+        reasons = {one.path: one.reason for one in health.skipped}
+        assert len(reasons) == len(health.skipped)
+        return reasons
 
     def tree(self) -> dict[str, bytes]:
         """Every file there is, hidden ones too."""

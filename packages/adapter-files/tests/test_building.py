@@ -257,14 +257,21 @@ def test_a_document_written_again_while_it_is_taken_in_is_found_as_written_last(
     adapter, gate = FilesKnowledgeAdapter(fs, "."), Gate()
     adapter.query(VALVE)
     adapter.ingest(IngestRequest(id="new.md", text="first"))
-    fs.before_read = gate
+    read = fs.inner.read
+
+    def read_and_wait(path: str, span: object = None) -> bytes:
+        data = read(path, span)
+        if not gate.opened.is_set():
+            gate(path)
+        return data
+
+    fs.inner.read = read_and_wait
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(ids, adapter, "first")
+        first = pool.submit(ids, adapter, "first")
         assert gate.reached.wait(PATIENCE_S)
-        fs.before_read = lambda _path: None
-        adapter.ingest(IngestRequest(id="new.md", text="first, then second"))
+        adapter.ingest(IngestRequest(id="new.md", text="second"))
         gate.opened.set()
-    # Whichever of the two was read: the second one has its own look.
+        first.result(PATIENCE_S)
     assert ids(adapter, "second") == ["new.md"]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from knowledge_engine.citations import content_hash, decode, verify_citation
 from knowledge_engine.errors import ProviderError
 from knowledge_engine.fs import MemoryFs
-from knowledge_engine.models import Hit, Query, QueryResult
+from knowledge_engine.models import FileInfo, Hit, Query, QueryResult
 from knowledge_files import FilesKnowledgeAdapter
 
 PASSAGES = "# One\n\nvalve first\n\n# Two\n\nvalve second\n\n# Three\n\npump third\n"
@@ -71,6 +73,37 @@ def test_an_edit_of_the_same_size_is_not_cited_as_the_old_text(folder) -> None:
     edits = iter(["the valve turns", "the valve turns"])
     folder.fs.before_read = lambda _path: (text := next(edits, None)) and folder.put("a.md", text, age_s=0)
     assert [hit.text for hit in ask(folder).hits] == ["the valve turns"]
+    # What stands there now is no answer, though its bytes could be cited.
+    folder.put("a.md", "something else!", age_s=0)
+    assert ask(folder).hits == ()
+    folder.put("a.md", "the valve again")
+    folder.adapter.refresh()
+    edits = iter(["something else!"])
+    folder.fs.before_read = lambda _path: (text := next(edits, None)) and folder.put("a.md", text, age_s=0)
+    assert ask(folder).hits == ()
+
+
+class CoarseFs(MemoryFs):
+    """A port over a disk whose clock is ahead and stands still: no time tells that a file was written again."""
+
+    now = time.time_ns() + 3600 * 10**9
+
+    def stat(self, path: str) -> FileInfo:
+        return super().stat(path)._replace(mtime_ns=self.now, ctime_ns=self.now, inode=1)
+
+    def walk(self, path: str = ".") -> Iterator[FileInfo]:
+        return (self.stat(info.path) for info in super().walk(path))
+
+
+def test_where_times_cannot_tell_the_bytes_do() -> None:
+    fs = CoarseFs({"a.md": b"valve"})
+    adapter = FilesKnowledgeAdapter(fs, ".")
+    assert [hit.text for hit in adapter.query(Query(query="valve")).hits] == ["valve"]
+    fs.write("a.md", b"pumps")
+    assert adapter.query(Query(query="valve")).hits == ()
+    fs.write("a.md", b"tanks")
+    assert adapter.refresh() is True
+    assert [hit.text for hit in adapter.query(Query(query="tanks")).hits] == ["tanks"]
 
 
 def test_a_file_that_changes_at_each_look_is_left_out_with_a_warning(folder) -> None:
