@@ -68,7 +68,11 @@ def test_a_query_needs_its_text_alone() -> None:
 def test_names_may_come_in_either_spelling() -> None:
     camel = {"query": "q", "topK": 3, "minScore": 0.5, "perSource": 2, "maxChars": 9, "waitS": 0}
     snake = {"query": "q", "top_k": 3, "min_score": 0.5, "per_source": 2, "max_chars": 9, "wait_s": 0}
-    assert Query.model_validate(camel) == Query.model_validate(snake) == Query(**snake)
+    assert (
+        Query.model_validate(camel)
+        == Query.model_validate(snake)
+        == Query(query="q", top_k=3, min_score=0.5, per_source=2, max_chars=9, wait_s=0)
+    )
     assert Query.model_validate_json(json.dumps(camel)) == Query.model_validate(snake)
     assert IngestRequest.model_validate({"id": "a", "text": "x", "ifMatch": ""}).if_match == ""
 

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knowledge_engine.analysis import Analyzer
+from knowledge_engine.models import Metadata
 from knowledge_engine.passages import (
     EXTENSIONS,
     MAX_PASSAGE_BYTES,
@@ -338,7 +339,7 @@ def test_the_headings_above_count_once_and_the_title_twice() -> None:
 
 
 def test_a_catalogue_field_is_text_or_a_list_of_texts() -> None:
-    metadata = {"a": "x", "b": ["x", 2, {"c": "no"}, ["no"]], "c": {"d": "no"}, "e": "y" * 9999}
+    metadata: Metadata = {"a": "x", "b": ["x", 2, {"c": "no"}, ["no"]], "c": {"d": "no"}, "e": "y" * 9999}
     assert field_text(metadata, "a") == "x"
     assert field_text(metadata, "b") == "x\n2"
     assert field_text(metadata, "c") == field_text(metadata, "z") == ""
