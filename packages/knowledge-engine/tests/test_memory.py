@@ -44,13 +44,6 @@ def found(source: MemoryProvider, query: str, **options: Any) -> list[str]:
     return [hit.source_id.removesuffix(".md") for hit in source.query(Query(query=query, **options)).hits]
 
 
-def shown(source: MemoryProvider, query: str) -> list[str]:
-    """The marked words of the first hit, as they stand in the raw bytes."""
-    (hit, *_) = source.query(Query(query=query)).hits
-    raw = source.read_source(hit.source_id).content
-    return [raw[mark.start : mark.end].decode() for mark in hit.snippet.highlights]
-
-
 def test_it_is_every_port_but_the_refreshing_one() -> None:
     source = MemoryProvider(id="mine")
     for port in (IKnowledgeProvider, IngestingProvider, SupersedingProvider, ExplainingProvider):

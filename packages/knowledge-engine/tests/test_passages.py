@@ -182,6 +182,10 @@ def test_a_text_without_any_gap_is_cut_at_the_limit() -> None:
     assert [len(text) for text in texts("a.txt", "字" * 4500)] == [2000, 2000, 500]
 
 
+def test_a_passage_is_measured_in_characters() -> None:
+    assert [len(text) for text in texts("a.txt", "字" * MAX_PASSAGE_CHARS)] == [MAX_PASSAGE_CHARS]
+
+
 def test_invalid_bytes_count_as_characters() -> None:
     passages = parse_document("a.txt", b"\xff" * 4500).passages
     assert [one.end - one.start for one in passages] == [2000, 2000, 500]
