@@ -637,7 +637,10 @@ def test_status_says_what_is_behind_and_what_is_wrong_with_documents(provider: C
     status = KnowledgeService(provider).status()
     assert (status.backend, status.status, status.index.documents) == ("memory", "ok", 6)
     assert status.capabilities.writable
-    assert [issue.path for issue in status.issues] == ["bad.md"]
+    assert [(issue.path, issue.code) for issue in status.issues] == [
+        ("bad.md", "yaml-duplicate-key"),
+        ("same-2.md", "duplicate-id"),
+    ]
 
 
 def test_status_of_a_disposed_backend_says_down_and_other_calls_raise(provider: Counting) -> None:
