@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from knowledge_engine.agent_tools import AgentTools as AgentTools
     from knowledge_engine.agent_tools import tool_specs as tool_specs
     from knowledge_engine.analysis import Analyzer as Analyzer
+    from knowledge_engine.async_provider import AsyncProvider as AsyncProvider
     from knowledge_engine.backends import BackendListing as BackendListing
     from knowledge_engine.backends import list_knowledge_backends as list_knowledge_backends
     from knowledge_engine.backends import list_knowledge_transports as list_knowledge_transports
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
     from knowledge_engine.errors import TooLargeError as TooLargeError
     from knowledge_engine.errors import UnavailableError as UnavailableError
     from knowledge_engine.errors import UnknownBackendError as UnknownBackendError
+    from knowledge_engine.fs import FsspecFs as FsspecFs
     from knowledge_engine.fs import LocalFs as LocalFs
     from knowledge_engine.fs import MemoryFs as MemoryFs
+    from knowledge_engine.fusion import FederatedProvider as FederatedProvider
     from knowledge_engine.memory import MemoryProvider as MemoryProvider
     from knowledge_engine.models import ByteSpan as ByteSpan
     from knowledge_engine.models import Capabilities as Capabilities
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "agent_tools": "AgentTools tool_specs",
     "analysis": "Analyzer",
+    "async_provider": "AsyncProvider",
     "backends": "BackendListing list_knowledge_backends list_knowledge_transports",
     "bootstrap": "open_knowledge",
     "citations": "verify_citation",
@@ -86,7 +90,8 @@ _NAMES = {
     " ConflictError FetchError InvalidArgumentError InvalidCursorError InvalidFilterError InvalidFrontmatterError"
     " InvalidIdError InvalidQueryError KnowledgeError NotFoundError NotSupportedError ProviderError QueryTooLongError"
     " ReadOnlyError StorageFullError TooLargeError UnavailableError UnknownBackendError",
-    "fs": "LocalFs MemoryFs",
+    "fs": "FsspecFs LocalFs MemoryFs",
+    "fusion": "FederatedProvider",
     "memory": "MemoryProvider",
     "models": "ByteSpan Capabilities DocumentIssue FileInfo Health Hit IndexState IngestRequest Provenance Query"
     " QueryResult Skipped Snippet Source SourceContent SourcePage Verification",
