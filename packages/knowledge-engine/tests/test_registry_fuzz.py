@@ -112,5 +112,5 @@ def test_a_value_that_is_no_text_is_refused_by_the_settings_name(value: Any) -> 
 
 def test_a_url_of_the_greatest_length_shows_little_of_itself() -> None:
     handle = resolve_knowledge_backend("files:" + "@?tok=a&#" * 2_200, environ={}, root="abcd" * 100_000)
-    assert handle.url == "files:***@?tok=a&#"
+    assert handle.url == "files:***"
     assert handle.info()["url"] == handle.url

@@ -16,14 +16,16 @@ SHORTEST_SECRET = 4
 
 _SECRET_PARAMETER = re.compile(r"token|secret|pass|pwd|key|auth|sig|cred|ticket|code|jwt|session", re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|TICKET|(API|ACCESS|PRIVATE)_?KEY")
-_SHOWN_PARAMETER = re.compile(r"[\w.%+-]{1,40}=")
+# Not what ends in `=`: that may be the padding of Base64.
+_SHOWN_PARAMETER = re.compile(r"[\w.%+-]{1,40}=(?=[^=])")
 _PARAMETERS = re.compile(r"([?#&;])")
 
 
 def redact_url(url: str) -> str:
     """`url` without what may be secret: all up to its last `@`, and query parameters that look it.
 
-    A password may hold any character where people forget to quote it, so too much is hidden rather than too little.
+    People forget to quote, so too much is hidden rather than too little: all of it, where an `@` could belong to a
+    password as well as to a parameter.
 
     >>> redact_url("https://me:pass/word@host/docs?realm=a&token=b")
     'https://***@host/docs?realm=a&token=***'
@@ -32,7 +34,9 @@ def redact_url(url: str) -> str:
     """
     scheme, colon, rest = url.partition(":")
     slashes = rest[: len(rest) - len(rest.lstrip("/"))]
-    _, at, after = rest.rpartition("@")
+    before, at, after = rest.rpartition("@")
+    if _PARAMETERS.search(before):
+        return f"{scheme}{colon}{slashes}{HIDDEN}"
     first, *parts = _PARAMETERS.split(f"{HIDDEN}@{after}" if at else rest[len(slashes) :])
     marks, shown = parts[::2], (_shown(each) for each in parts[1::2])
     return "".join([scheme, colon, slashes, first, *(mark + each for mark, each in zip(marks, shown, strict=True))])
@@ -44,7 +48,8 @@ def url_secrets(url: str) -> Iterator[str]:
     userinfo, _, after = rest.rpartition("@")
     for each in (userinfo, *userinfo.split(":", 1)):
         yield from (each, unquote(each))
-    for each in (*_PARAMETERS.split(rest)[2::2], *_PARAMETERS.split(after)[2::2]):
+    # Where there are parameters before the `@`, all is hidden, and they may be what the URL means.
+    for each in _PARAMETERS.split(rest if _PARAMETERS.search(userinfo) else after)[2::2]:
         if _shown(each) != each:
             value = each.partition("=")[2] if "=" in each else each
             yield from (each, value, unquote(value), unquote_plus(value))
