@@ -826,8 +826,10 @@ def test_refreshing_some_paths_reaches_their_backends_only() -> None:
     assert provider.refresh(["a:x.md", "."])
     assert first.refreshed == [["x.md", "docs"], None]
     assert second.refreshed == [["."], None]
+    assert not provider.refresh(["x.md", "c:x.md"])
+    assert len(first.refreshed) == 2
     with pytest.raises(InvalidIdError):
-        provider.refresh(["x.md"])
+        provider.refresh(["../x.md"])
 
 
 def test_a_refresh_that_fails_somewhere_does_not_stop_the_answers() -> None:

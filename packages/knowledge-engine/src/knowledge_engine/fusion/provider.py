@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from pydantic import JsonValue
@@ -250,10 +251,9 @@ class FederatedProvider:
     # RefreshableProvider
 
     def refresh(self, paths: Sequence[str] | None = None) -> bool:
-        """See `RefreshableProvider.refresh`. `name:` alone is all of a backend.
+        """See `RefreshableProvider.refresh`. `name:` alone is all of a backend; nothing lies below another name.
 
         Raises:
-            InvalidIdError: For a path that names no backend.
             KnowledgeError: When it fails for all backends that can; else the next answer tells what is wrong.
         """
         self._alive()
@@ -261,8 +261,10 @@ class FederatedProvider:
         own: dict[str, list[str]] | None = None
         if paths is not None and "." not in paths:
             own = {}
-            for name, path in (split_new(path, self._backends.providers) for path in paths):
-                own.setdefault(name, []).append(path or ".")
+            for path in paths:
+                with suppress(NotFoundError):
+                    name, inner = split(path, self._backends.providers)
+                    own.setdefault(name, []).append(inner or ".")
             names = [name for name in names if name in own]
 
         def refresh(name: str, provider: IKnowledgeProvider) -> bool:
