@@ -211,11 +211,12 @@ def test_an_error_that_holds_on_to_its_secret_is_replaced(vault: Any) -> None:
         ("https://me:p?w@host/", f"https://{HIDDEN}"),
         ("https://host/?token=one@two", f"https://{HIDDEN}"),
         ("https://me:a@b@host/", f"https://{HIDDEN}@host/"),
-        ("https://host/?Access_Token=x&a=1;sig=y", f"https://host/?Access_Token={HIDDEN}&a=1;sig={HIDDEN}"),
+        ("https://host/?Access_Token=x&a=1;sig=y", f"https://host/?Access_Token={HIDDEN}"),
         ("https://host/?bare", f"https://host/?{HIDDEN}"),
         ("https://host/?c2VjcmV0==", f"https://host/?{HIDDEN}"),
+        ("https://host/?a=1#%6bey=b;c=d", f"https://host/?a=1#%6bey={HIDDEN}"),
         ("https://host/?", "https://host/?"),
-        ("https://host/#frag&%6bey=1", f"https://host/#{HIDDEN}&%6bey={HIDDEN}"),
+        ("https://host/#frag&%6bey=1", f"https://host/#{HIDDEN}"),
     ],
 )
 def test_a_url_shows_without_what_may_be_secret(url: str, shown: str) -> None:
@@ -244,3 +245,9 @@ def test_causes_that_go_round_in_circles_are_followed_once() -> None:
     assert scrubbed is one
     assert scrubbed.__cause__ is None
     assert Secrets(["hush-hush"]).scrub(other) is None
+
+
+@given(st.text("ab:/@?#&;=%tok7 ", min_size=8), st.sampled_from(["https://host/?a=1&token={}", "https://me:{}@host/"]))
+def test_a_secret_that_was_not_quoted_is_not_shown_either(secret: str, url: str) -> None:
+    assert secret not in redact_url(url.format(secret))
+    assert secret in url_secrets(url.format(secret))

@@ -22,7 +22,7 @@ _PARAMETERS = re.compile(r"([?#&;])")
 
 
 def redact_url(url: str) -> str:
-    """`url` without what may be secret: all up to its last `@`, and query parameters that look it.
+    """`url` without what may be secret: all up to its last `@`, and all from the first parameter that looks it.
 
     People forget to quote, so too much is hidden rather than too little: all of it, where an `@` could belong to a
     password as well as to a parameter.
@@ -37,9 +37,12 @@ def redact_url(url: str) -> str:
     before, at, after = rest.rpartition("@")
     if _PARAMETERS.search(before):
         return f"{scheme}{colon}{slashes}{HIDDEN}"
-    first, *parts = _PARAMETERS.split(f"{HIDDEN}@{after}" if at else rest[len(slashes) :])
-    marks, shown = parts[::2], (_shown(each) for each in parts[1::2])
-    return "".join([scheme, colon, slashes, first, *(mark + each for mark, each in zip(marks, shown, strict=True))])
+    shown, *parts = _PARAMETERS.split(f"{HIDDEN}@{after}" if at else rest[len(slashes) :])
+    for mark, parameter in zip(parts[::2], parts[1::2], strict=True):
+        shown += mark + _shown(parameter)
+        if _shown(parameter) != parameter:
+            break
+    return f"{scheme}{colon}{slashes}{shown}"
 
 
 def url_secrets(url: str) -> Iterator[str]:
@@ -49,10 +52,12 @@ def url_secrets(url: str) -> Iterator[str]:
     for each in (userinfo, *userinfo.split(":", 1)):
         yield from (each, unquote(each))
     # Where there are parameters before the `@`, all is hidden, and they may be what the URL means.
-    for each in _PARAMETERS.split(rest if _PARAMETERS.search(userinfo) else after)[2::2]:
-        if _shown(each) != each:
-            value = each.partition("=")[2] if "=" in each else each
-            yield from (each, value, unquote(value), unquote_plus(value))
+    _, *parts = _PARAMETERS.split(rest if _PARAMETERS.search(userinfo) else after)
+    for index, parameter in enumerate(parts):
+        if index % 2 and _shown(parameter) != parameter:
+            for each in (parameter, "".join(parts[index:])):
+                value = each.partition("=")[2]
+                yield from (each, value, unquote(value), unquote_plus(value))
 
 
 def is_secret_variable(name: str) -> bool:
