@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": (f"{_HERE}.writing:ingest", "Store documents."),
     "delete": (f"{_HERE}.writing:delete", "Remove documents."),
     "backends": (f"{_HERE}.backends:backends", "List the backends that there are, and what they lack."),
+    "conformance": (f"{_HERE}.conformance:conformance", "Try the laws of the contract on a backend."),
     "serve": (f"{_HERE}.serving:serve", "Serve backends to others."),
     "completion": (f"{_HERE}.completion:completion", "Print the script that completes commands in a shell."),
 }

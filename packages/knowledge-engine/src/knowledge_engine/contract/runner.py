@@ -31,7 +31,7 @@ from knowledge_engine.contract.case import (
     provider_powers,
 )
 from knowledge_engine.contract.law import LEVELS, BrokenLawError, Law, Level, laws_in
-from knowledge_engine.contract.profiles import profile, searching
+from knowledge_engine.contract.profiles import Profile, profile, searching
 from knowledge_engine.errors import InvalidArgumentError
 
 #: The laws of providers, by name, in order of level. Those of level `parity` need a reference.
@@ -90,6 +90,7 @@ class Subject:
     new_case: Callable[[st.DataObject], Any]
     find_powers: Callable[[], frozenset[str]]
     max_examples: int | None = None
+    depth: Profile | None = None
 
     def lacks(self, law: Law, powers: frozenset[str]) -> str:
         """What the law needs and the backend has not; empty if it applies."""
@@ -97,7 +98,7 @@ class Subject:
 
     def check(self, law: Law) -> None:
         """Raises BrokenLawError, with the smallest example, if the law does not hold."""
-        chosen = profile()
+        chosen = self.depth or profile()
         wanted = chosen.max_examples if self.max_examples is None else self.max_examples
         last: list[BrokenLawError] = []
 
@@ -129,12 +130,14 @@ def provider_subject(
     max_examples: int | None = None,
     reference_ranking: bool | None = None,
     reference: OpenProvider | None = None,
+    depth: Profile | None = None,
 ) -> Subject:
     """A provider as a subject; `reference` opens what parity is measured against."""
     return Subject(
         lambda data: ProviderCase(open_provider, data, corpus, reference),
         lambda: provider_powers(open_provider, corpus, reference_ranking),
         max_examples,
+        depth,
     )
 
 
@@ -185,6 +188,7 @@ def run_contract(
     waived: Mapping[str, str] | None = None,
     reference_ranking: bool | None = None,
     reference: OpenProvider | None = None,
+    depth: Profile | None = None,
     progress: Callable[[Law], None] = lambda _law: None,
 ) -> Report:
     """Checks laws and reports; see `provider_contract` for the other arguments.
@@ -192,6 +196,7 @@ def run_contract(
     Args:
         laws: Names; by default all.
         levels: Laws of other levels are left out. Those of `parity` are, without a `reference`.
+        depth: How deep to look; by default what the environment says.
         progress: Told of each law before it is checked.
 
     Raises:
@@ -205,6 +210,7 @@ def run_contract(
         max_examples=max_examples,
         reference_ranking=reference_ranking,
         reference=reference,
+        depth=depth,
     )
     powers = subject.find_powers()
     passed, failed = list[str](), list[Failure]()
