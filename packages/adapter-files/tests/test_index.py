@@ -15,7 +15,7 @@ from knowledge_engine.analysis import Analyzer
 from knowledge_engine.fs import MemoryFs
 from knowledge_engine.memory import MemoryProvider
 from knowledge_engine.models import Query, QueryResult
-from knowledge_engine.passages import parse_document, passage_terms
+from knowledge_engine.passages import PassageTerms, parse_document, passage_terms
 from knowledge_engine.ranking import idf
 from knowledge_files import FilesKnowledgeAdapter, build_index, score, tokenize
 from knowledge_files.index import Index
@@ -148,9 +148,7 @@ def test_a_term_that_fills_a_text_is_counted_and_not_wrapped_around() -> None:
     counts = Counter(often=2 * 40_000)
     document = parse_document("a.md", b"often")
     builder = SegmentBuilder()
-    builder.add(
-        "a.md", document.passages, [type(passage_terms(document, b"often", Analyzer())[0])(Counter(), counts, 80_000)]
-    )
+    builder.add("a.md", document.passages, [PassageTerms(Counter(), counts, 80_000)])
     [segment] = builder.build()
     # Not one of its own terms: the lowest bit is not set by the limit.
     assert segment.frequencies.tolist() == [65_534]

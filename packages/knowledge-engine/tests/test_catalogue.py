@@ -287,8 +287,8 @@ def test_values_are_counted_once_a_document_and_names_are_not_counted() -> None:
     assert Catalogue([source("a", tags="x")]).values == {"tags": {"x": 1}}
 
 
-def test_the_keys_are_those_of_all_documents() -> None:
-    assert Catalogue([source("a", x=1), source("b", y=None)]).keys == {"x", "y"}
+def test_the_keys_are_those_of_all_documents_and_null_is_none() -> None:
+    assert Catalogue([source("a", x=1), source("b", y={"z": 2}, n=None)]).keys == {"x", "y", "y.z"}
 
 
 # --- edit distance -----------------------------------------------------------------------------------------------

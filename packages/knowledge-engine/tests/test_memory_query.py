@@ -319,3 +319,10 @@ def test_an_unknown_operator_is_an_error() -> None:
     ):
         with pytest.raises(InvalidFilterError):
             ask({"kind": {"like": "g"}})
+
+
+def test_a_filter_on_a_nested_key_is_known() -> None:
+    provider = MemoryProvider({"a.md": b"---\nowner: {name: Ada}\n---\nheron\n", "b.md": b"heron\n"})
+    result = provider.query(Query(query="heron", filter={"owner.name": "Ada"}))
+    assert ([hit.source_id for hit in result.hits], result.warnings) == (["a.md"], ())
+    assert provider.list_sources(filter={"owner.nam": "Ada"}).warnings

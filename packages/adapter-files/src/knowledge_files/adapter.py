@@ -12,7 +12,6 @@ from pydantic import JsonValue
 from knowledge_engine.analysis import Analyzer
 from knowledge_engine.answers import Candidate, Plan, answer, page_sources, plan_query
 from knowledge_engine.citations import content_hash
-from knowledge_engine.corpus_issues import corpus_issues
 from knowledge_engine.errors import (
     ConfigurationError,
     ConflictError,
@@ -179,14 +178,12 @@ class FilesKnowledgeAdapter:
                 state="building" if self._corpus.building else "stale", documents=self._corpus.documents_read
             )
             return Health(message="Not indexed yet; the first query does it.", index=state)
-        documents = {path: snapshot.records[path] for path in snapshot.paths}
-        own = [issue for record in documents.values() for issue in record.issues]
         remarks = self._remarks(snapshot)
         return Health(
             status="degraded" if remarks else "ok",
             message=" ".join(remarks),
             index=snapshot.state,
-            issues=(*own, *corpus_issues({path: record.metadata for path, record in documents.items()})),
+            issues=snapshot.issues,
             skipped=snapshot.skipped,
             details={"folder": self._folder, "freshness": "manual", "other_files": snapshot.others},
         )

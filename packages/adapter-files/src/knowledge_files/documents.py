@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
+from knowledge_engine.corpus_issues import corpus_issues
 from knowledge_engine.cursors import Revision
+from knowledge_engine.filters import metadata_keys
 from knowledge_engine.models import DocumentIssue, FileInfo, IndexState, Metadata, Skipped, Source
 from knowledge_engine.passages import Document, Passage
 from knowledge_files.index import Index
@@ -94,7 +96,7 @@ class Snapshot:
     #: Files of other kinds, which are no documents.
     others: int = 0
     index: Index = field(default_factory=Index)
-    #: How many documents have each metadata key.
+    #: How many documents have each metadata key, nested ones by their dotted path.
     keys: Counter[str] = field(default_factory=Counter)
     revision: Revision = field(default_factory=Revision)
     unusable: int = 0
@@ -120,6 +122,13 @@ class Snapshot:
         return sorted(path for path, record in self.records.items() if record.problem is None)
 
     @cached_property
+    def issues(self) -> tuple[DocumentIssue, ...]:
+        """What is wrong with documents, by path, and then between them."""
+        documents = {path: self.records[path] for path in self.paths}
+        own = [issue for record in documents.values() for issue in record.issues]
+        return (*own, *corpus_issues({path: record.metadata for path, record in documents.items()}))
+
+    @cached_property
     def inodes(self) -> frozenset[int]:
         """Those of all known files, as far as the port tells them."""
         return frozenset(record.info.inode for record in self.records.values()) - {0}
@@ -143,12 +152,12 @@ class Snapshot:
             old = records.pop(path)
             unusable -= old.problem is not None
             if old.problem is None:
-                keys.subtract(old.shown.keys())
+                keys.subtract(Counter(metadata_keys(old.shown)))
                 revision.remove(path, old.content_hash)
         for path, record in fresh.items():
             records[path] = record
             unusable += record.problem is not None
             if record.problem is None:
-                keys.update(record.shown.keys())
+                keys.update(metadata_keys(record.shown))
                 revision.add(path, record.content_hash)
         return Snapshot(records, problems, others, index, +keys, revision, unusable)

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from knowledge_engine.analysis import Analyzer
 from knowledge_engine.catalogue_index import CatalogueIndex, Correction
+from knowledge_engine.filters import metadata_keys
 from knowledge_engine.models import Source
 
 #: Names longer than this are compared by their beginning only.
@@ -110,8 +111,8 @@ class Catalogue:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """Every metadata key that some source has."""
-        return frozenset(key for source in self.sources for key in source.metadata)
+        """Every metadata key that some source has, nested ones by their dotted path."""
+        return frozenset(key for source in self.sources for key in metadata_keys(source.metadata))
 
     @cached_property
     def values(self) -> dict[str, Counter[str]]:

@@ -19,6 +19,7 @@ from knowledge_engine.citations import content_hash
 from knowledge_engine.corpus_issues import corpus_issues
 from knowledge_engine.cursors import Revision
 from knowledge_engine.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from knowledge_engine.filters import metadata_keys
 from knowledge_engine.fs import check_path
 from knowledge_engine.models import (
     ByteSpan,
@@ -234,7 +235,7 @@ class MemoryProvider:
         if problem:
             document = Document(source_id, document.title, {}, 0, len(raw), (), (), (), content_hash(raw))
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        terms = passage_terms(document, raw, self._analyzer)
+        terms = list(passage_terms(document, raw, self._analyzer))
         self._stored[source_id] = _Stored(bytes(raw), document, terms, origin, uri, now, problem)
 
 
@@ -289,4 +290,4 @@ def _index(stored: Mapping[str, _Stored]) -> IndexState:
 
 
 def _keys(stored: Mapping[str, _Stored]) -> frozenset[str]:
-    return frozenset(key for found in stored.values() for key in found.document.metadata)
+    return frozenset(key for found in stored.values() for key in metadata_keys(found.document.metadata))

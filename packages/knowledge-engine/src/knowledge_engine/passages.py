@@ -11,6 +11,7 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -143,11 +144,10 @@ def parse_document(source_id: str, raw: bytes) -> Document:
     )
 
 
-def passage_terms(document: Document, raw: bytes, analyzer: Analyzer) -> list[PassageTerms]:
-    """The terms of each passage of a document, in order. `raw` is what the document was parsed from."""
+def passage_terms(document: Document, raw: bytes, analyzer: Analyzer) -> Iterator[PassageTerms]:
+    """The terms of each passage of a document, in order, one at a time. `raw` is what the document was parsed from."""
     in_title = Counter(analyzer.terms(document.title[:_CONTEXT_CHARS]))
     title = Counter({term: times * FIELD_WEIGHTS["title"] for term, times in in_title.items()})
-    found = []
     for number, passage in enumerate(document.passages):
         # Before the body stands the frontmatter, which is not searched unless it could not be read.
         in_body = passage.start >= document.body_start or not document.metadata
@@ -163,8 +163,7 @@ def passage_terms(document: Document, raw: bytes, analyzer: Analyzer) -> list[Pa
         if number == 0:
             for field in ("aliases", "keywords", "summary"):
                 context.update(analyzer.terms(field_text(document.metadata, field)))
-        found.append(PassageTerms(own, context, own.total() + context.total()))
-    return found
+        yield PassageTerms(own, context, own.total() + context.total())
 
 
 def field_text(metadata: Metadata, field: str) -> str:
