@@ -912,3 +912,9 @@ def test_a_listing_at_once_may_name_folders_and_may_find_nothing() -> None:
     assert list(fs.walk()) == []
     store.objects = {"b/sub/a.md": b"x", "elsewhere.md": b"x"}
     assert [info.path for info in fs.walk()] == ["sub/a.md"]
+
+
+@pytest.mark.parametrize("cache", ["simplecache", "filecache"])
+def test_a_cache_that_would_hide_changes_is_refused(cache: str) -> None:
+    with pytest.raises(ConfigurationError, match="hide changes"):
+        FsspecFs.from_url(f"{cache}::memory://kpkit-cached")

@@ -52,8 +52,13 @@ class Mount:
 
 
 def unwrapped(mounted: Mounted) -> Mounted:
-    """The same folder, without what fsspec can put around a file system: `dir::`, and methods for event loops."""
+    """The same folder, without what fsspec can put around a file system: `dir::`, and methods for event loops.
+
+    Raises:
+        ConfigurationError: For a cache, which gives old bytes for a new version; for methods of an event loop alone.
+    """
     from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+    from fsspec.implementations.cached import CachingFileSystem
     from fsspec.implementations.dirfs import DirFileSystem
 
     fs, root = mounted
@@ -64,6 +69,8 @@ def unwrapped(mounted: Mounted) -> Mounted:
         # In a URL such as `dir::memory://docs`, fsspec names the folder twice.
         root = "" if root == fs.path else root
         fs, root = fs.fs, f"{fs.path}/{root}" if root.strip("/") else str(fs.path)
+    if isinstance(fs, CachingFileSystem):
+        raise ConfigurationError("A cache would hide changes of the documents", mend="Name the place without it.")
     if getattr(fs, "asynchronous", False):
         raise ConfigurationError("The file system is one for a running event loop", mend="Make it not asynchronous.")
     return Mounted(fs, root)

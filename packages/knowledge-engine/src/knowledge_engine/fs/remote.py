@@ -46,8 +46,9 @@ class RemoteFiles:
         shown = [
             info
             for info in found
+            if info.path.startswith(prefix)
             # A name that is no path is never hidden: `..` begins with a dot.
-            if info.path.startswith(prefix) and (path_problem(info.path) or not self._left_out(info.path))
+            and (not self._left_out(info.path) or (info.problem and path_problem(info.path)))
         ]
         return iter(sorted(shown, key=lambda info: (bool(info.problem), info.path)))
 

@@ -36,7 +36,7 @@ class ZipTree:
         self._fs = fs  # which closes the archive when nobody holds it any more
         self._zip: zipfile.ZipFile = fs.zip
         self._lock = threading.Lock()
-        self._entries: dict[str, zipfile.ZipInfo] = {}
+        self._entries: dict[str, tuple[FileInfo, zipfile.ZipInfo]] = {}
         self._problems: list[FileInfo] = []
         self._unreadable: set[str] = set()
         self._sort(f"{root.strip('/')}/" if root.strip("/") else "")
@@ -45,16 +45,16 @@ class ZipTree:
         """See `Tree.walk`."""
         del skip  # listing costs nothing here
         prefix = "" if path == "." else f"{path}/"
-        for name, entry in self._entries.items():
+        for name, (info, _) in self._entries.items():
             if name.startswith(prefix):
-                yield FileInfo(name, problem="unreadable") if name in self._unreadable else _info(name, entry)
+                yield FileInfo(name, problem="unreadable") if name in self._unreadable else info
         yield from (one for one in self._problems if one.path.startswith(prefix))
 
     def info(self, path: str) -> FileInfo:
         """See `Tree.info`."""
         if path not in self._entries:
             raise FileNotFoundError(path)
-        return _info(path, self._entries[path])
+        return self._entries[path][0]
 
     def read(self, info: FileInfo, start: int, end: int) -> bytes:
         """See `Tree.read`. No more is unpacked than the archive declares, or than is asked for."""
@@ -62,7 +62,7 @@ class ZipTree:
             raise ProviderError(
                 f"{info.path!r} is encrypted, or shares its bytes with another entry", mend="Pack it anew."
             )
-        with self._lock, self._zip.open(self._entries[info.path]) as file:
+        with self._lock, self._zip.open(self._entries[info.path][1]) as file:
             file.seek(start)
             return file.read(end - start)
 
@@ -86,7 +86,7 @@ class ZipTree:
             elif name in self._entries:
                 doubled.add(name)
             else:
-                self._entries[name] = entry
+                self._entries[name] = _info(name, entry), entry
                 if entry.flag_bits & _ENCRYPTED or entry.header_offset in shared:
                     self._unreadable.add(name)
         for name in doubled:
