@@ -457,11 +457,11 @@ def test_when_no_backend_answers_their_error_is_raised() -> None:
 
 def test_a_slow_backend_is_a_warning_and_the_others_answer() -> None:
     slow = Hanging(COFFEE)
-    provider = FederatedProvider({"a": MemoryProvider(TEA), "slow": slow}, timeout_s=0.05)
+    provider = FederatedProvider({"a": MemoryProvider(TEA), "slow": slow}, timeout_s=0.5)
     result = provider.query(Query(query="tea"))
     assert len(result.hits) == 2
     assert result.warnings == (
-        "The backend 'slow' is left out: The backend 'slow' did not answer within 0.05 s. Try again later.",
+        "The backend 'slow' is left out: The backend 'slow' did not answer within 0.5 s. Try again later.",
     )
     slow.open.set()
 
@@ -469,7 +469,7 @@ def test_a_slow_backend_is_a_warning_and_the_others_answer() -> None:
 def test_threads_that_hang_are_bounded_and_then_the_backend_is_left_out_at_once() -> None:
     slow = Hanging(COFFEE)
     provider = FederatedProvider(
-        {"a": MemoryProvider(TEA), "slow": slow}, timeout_s=0.02, max_concurrent=1, max_abandoned=2
+        {"a": MemoryProvider(TEA), "slow": slow}, timeout_s=0.5, max_concurrent=1, max_abandoned=2
     )
     for _ in range(6):
         result = provider.query(Query(query="tea"))
@@ -877,7 +877,7 @@ def test_a_backend_that_fails_or_hangs_in_dispose_does_not_keep_the_others() -> 
 
     last = MemoryProvider(TEA)
     provider = FederatedProvider(
-        {"stuck": Stuck(), "sick": Core(MemoryProvider(), gone()), "last": last}, timeout_s=0.05
+        {"stuck": Stuck(), "sick": Core(MemoryProvider(), gone()), "last": last}, timeout_s=0.5
     )
     with pytest.raises(UnavailableError, match="dead"):
         provider.dispose()
