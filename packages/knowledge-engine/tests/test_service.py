@@ -21,6 +21,7 @@ from knowledge_engine.errors import (
     QueryTooLongError,
     UnavailableError,
 )
+from knowledge_engine.fusion import FederatedProvider
 from knowledge_engine.memory import MemoryProvider
 from knowledge_engine.models import (
     MAX_PAGE,
@@ -790,3 +791,17 @@ def test_an_exact_id_among_fifty_thousand_is_answered_without_listing_them() -> 
     assert service.get("49999.md").outline[0].title == "One"
     assert service.read("49999.md", section="one").content == b"# One"
     assert provider.listed == 0
+
+
+def test_links_of_a_federated_document_stay_in_its_backend() -> None:
+    backends = {
+        "docs": MemoryProvider({"a/x.md": b"[up](../y.md) [beside](z.md) [root](/y.md)", "y.md": b"y", "a/z.md": b"z"}),
+        "more": MemoryProvider({"y.md": b"another"}),
+    }
+    links = KnowledgeService(FederatedProvider(backends)).get("docs:a/x.md").links
+    assert [link.source_id for link in links] == ["docs:y.md", "docs:a/z.md", "docs:y.md"]
+
+
+def test_links_of_a_document_with_a_colon_in_its_name_are_resolved() -> None:
+    provider = MemoryProvider({"one: two/x.md": b"[up](../y.md)", "y.md": b"y"})
+    assert [link.source_id for link in KnowledgeService(provider).get("one: two/x.md").links] == ["y.md"]

@@ -19,6 +19,7 @@ _REASONS = {
     "dangling-link": "The link leads nowhere.",
     "link-loop": "The link leads back to itself.",
     "name-encoding": "Its name is not UTF-8.",
+    "duplicate-name": "Another entry has the same name.",
     "name-invalid": "Its name cannot be that of a document.",
 }
 

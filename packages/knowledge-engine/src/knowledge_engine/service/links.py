@@ -31,7 +31,7 @@ def resolved_links(
     if source_id.lower().endswith(_WITHOUT_LINKS):
         return ()
     links = find_links(loaded.raw, loaded.document.body_start)[:MAX_LINKS]
-    paths = {path for link in links if (path := _path(link, source_id))}
+    paths = {path for link in links for path in _paths(link, source_id)}
     if len(paths) > MAX_LOOKED_UP:
         known = {path for path in paths if catalogue().get(path)}
     else:
@@ -50,9 +50,9 @@ def resolved_links(
 
 
 def _destination(link: Link, source_id: str, known: set[str], catalogue: Callable[[], Catalogue]) -> str | None:
-    path = _path(link, source_id)
-    if path in known:
-        return path
+    for path in _paths(link, source_id):
+        if path in known:
+            return path
     if link.kind != "wiki":
         return None
     name = link.target.partition("#")[0].strip()
@@ -61,6 +61,15 @@ def _destination(link: Link, source_id: str, known: set[str], catalogue: Callabl
     names = catalogue()
     found = names.resolve(name) or names.titled(name) or names.resolve(f"{name}.md")
     return found[0] if len(found) == 1 else None
+
+
+def _paths(link: Link, source_id: str) -> tuple[str, ...]:
+    """The ids that a markdown link may mean. A colon may be part of a name, or end that of a federated backend."""
+    backend, colon, inner = source_id.partition(":")
+    found = [_path(link, source_id)]
+    if colon and "/" not in backend and (path := _path(link, inner)):
+        found.insert(0, f"{backend}:{path}")
+    return tuple(filter(None, found))
 
 
 def _path(link: Link, source_id: str) -> str:
