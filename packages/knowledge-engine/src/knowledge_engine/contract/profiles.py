@@ -20,11 +20,13 @@ class Profile(NamedTuple):
 
     max_examples: int
     derandomize: bool
+    #: How long the example of a broken law is made smaller, in seconds.
+    shrink_s: float = 10
 
 
 PROFILES: Mapping[str, Profile] = {
     "default": Profile(max_examples=15, derandomize=True),
-    "nightly": Profile(max_examples=300, derandomize=False),
+    "nightly": Profile(max_examples=300, derandomize=False, shrink_s=120),
 }
 
 
