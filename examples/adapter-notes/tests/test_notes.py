@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -95,15 +95,14 @@ def test_writers_that_share_a_file_lose_nothing(path: Path) -> None:
         for turn in range(5):
             providers[number].ingest(IngestRequest(id=f"{number}-{turn}", content=b"x"))
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(write, range(4)))
     assert len(stored_in(read_lines(path.read_bytes()))) == 20
 
 
-@pytest.mark.parametrize("url", ["notes:", "notes:..", "notes:x/", "notes:a\0b/notes.jsonl", "notes:{folder}"])
+@pytest.mark.parametrize(
+    "url", ["notes:", "notes:..", "notes:x/", "notes:.notes.jsonl", "notes:a\0b/notes.jsonl", "notes:{folder}"]
+)
 def test_url_that_names_no_file_is_a_wrong_setting(url: str, tmp_path: Path) -> None:
     with resolve_knowledge_backend(url.format(folder=tmp_path)) as handle, pytest.raises(ConfigurationError):
         handle.provider().query(Query(query="x"))

@@ -6,6 +6,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 from pydantic import JsonValue
@@ -18,7 +19,7 @@ from knowledge_engine.errors import (
     NotFoundError,
     UnavailableError,
 )
-from knowledge_engine.fs import LocalFs, check_path
+from knowledge_engine.fs import LocalFs, check_path, is_hidden
 from knowledge_engine.memory import MemoryProvider
 from knowledge_engine.models import (
     ByteSpan,
@@ -55,10 +56,10 @@ class NotesProvider:
         self._path = os.fspath(path)
         folder, self._name = os.path.split(self._path)
         try:
-            # No folder's name holds a NUL; to the operating system it is no name at all.
-            check_path("" if "\0" in folder else self._name)
+            # `LocalFs` takes no hidden file for a document, and no folder's name holds a NUL.
+            check_path("" if "\0" in folder or is_hidden(self._name) else self._name)
         except InvalidIdError as error:
-            raise ConfigurationError("The path names no file", mend="Name a file, such as notes.jsonl.") from error
+            raise ConfigurationError("The path names no file", mend="Name one that is not hidden.") from error
         self._fs = LocalFs(folder or ".")
         self._lock = threading.RLock()
         self._disposed = False
@@ -169,8 +170,8 @@ class NotesProvider:
         try:
             data = self._fs.read(self._name)
         except NotFoundError:
-            if os.path.lexists(self._path):
-                raise ConfigurationError(f"{self._name!r} is no file to read", mend="Name a JSONL file.") from None
+            if Path(self._path).is_dir():
+                raise ConfigurationError(f"{self._name!r} is a folder", mend="Name a JSONL file.") from None
             return b"", ""
         return data, hashlib.sha256(data).hexdigest()
 
