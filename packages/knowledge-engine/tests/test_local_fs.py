@@ -946,3 +946,9 @@ def test_names_are_utf8_under_an_ascii_locale(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", _UNDER_ASCII, str(root)], env=environ, check=True)
     assert (root / "größe" / "水温.md").read_bytes() == b"new"
     assert not (root / "straße.md").exists()
+
+
+@pytest.mark.parametrize("root", ["", "a\0b"])
+def test_a_root_that_can_be_no_folder_is_refused(root: str) -> None:
+    with pytest.raises(ConfigurationError, match="folder"):
+        LocalFs(root)

@@ -27,6 +27,9 @@ class LocalFs:
 
     The root may be a link; it is resolved once, at the first use that finds it. Until it exists there are no
     documents; the first write creates it. Files larger than `max_bytes` are not read or written whole.
+
+    Raises:
+        ConfigurationError: For a root that no folder can have as its name.
     """
 
     def __init__(
@@ -38,6 +41,8 @@ class LocalFs:
         lock_timeout_s: float = 30.0,
     ) -> None:
         self._given = os.fspath(root)
+        if not self._given or "\0" in self._given:
+            raise ConfigurationError(f"{self._given!r} cannot be a folder", mend="Name a folder.")
         self._globs = Globs(exclude)
         self._max_bytes = max_bytes
         self._writer = Writer(lock_timeout_s)
