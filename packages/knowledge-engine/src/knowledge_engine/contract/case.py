@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from hypothesis import strategies as st
 
-from knowledge_engine.contract.corpora import corpora
+from knowledge_engine.contract.corpora import CROWD_QUERIES, corpora, crowded, queries
 from knowledge_engine.contract.law import shown
 from knowledge_engine.models import Query
 from knowledge_engine.ports import (
@@ -117,6 +117,12 @@ class ProviderCase(_Case[IKnowledgeProvider]):
         self.docs = self._documents(docs)
         self.opened = _opened(self._enter(self.docs))
         return self.opened.provider
+
+    def crowd(self) -> tuple[IKnowledgeProvider, str]:
+        """A provider, and a question that many of its passages answer."""
+        provider = self.open(self.draw(crowded(), "documents") if self.corpus is None else None)
+        asked = queries(self.docs) if self.corpus is not None else st.sampled_from(CROWD_QUERIES)
+        return provider, self.draw(asked, "query")
 
     def open_reference(self) -> IKnowledgeProvider:
         """What answers must be equal to, over the documents of the last `open`."""

@@ -22,9 +22,9 @@ _CITED = "Answers carry their own truth: `text` is the raw stored bytes of `span
 def _proved(case: ProviderCase, hit: Hit) -> None:
     raw = case.docs[hit.source_id]
     data = raw[hit.span.start : hit.span.end]
-    same(hit.span.end <= len(raw), True, f"whether {hit.span} ends inside {hit.source_id!r}")
     same(hit.text, decode(data), f"`text` of [{hit.span.start}, {hit.span.end}) of {hit.source_id!r}")
     same(hit.content_hash, hashlib.sha256(data).hexdigest(), f"`content_hash` of {hit.chunk_id!r}")
+    need(hit.span.end <= len(raw), f"{hit.span} ends after {hit.source_id!r} does")
 
 
 @law(
@@ -45,8 +45,8 @@ def citation_is_the_bytes(case: ProviderCase) -> None:
 @law("citations", source="spans are on character boundaries", hint="cuts in the middle of a character")
 def citation_keeps_characters_whole(case: ProviderCase) -> None:
     """Spans and snippets begin and end between characters."""
-    provider = case.open()
-    query, budget = case.draw(queries(case.docs), "query"), case.draw(st.none() | st.integers(1, 40), "max_chars")
+    provider, query = case.crowd()
+    budget = case.draw(st.none() | st.integers(1, 40), "max_chars")
     for hit in ask(provider, query, per_source=5, max_chars=budget).hits:
         raw = case.docs[hit.source_id]
         if b"\xff" not in raw and decode(raw).encode() == raw:
@@ -58,8 +58,8 @@ def citation_keeps_characters_whole(case: ProviderCase) -> None:
 @law("citations", source="Snippet", hint="knowledge_engine.citations.make_snippet: `base` is where the passage begins")
 def snippet_shows_the_hit(case: ProviderCase) -> None:
     """A snippet is a part of its hit's bytes; highlights lie in it, in order, without overlap, and mark words."""
-    provider = case.open()
-    for hit in ask(provider, case.draw(queries(case.docs), "query"), per_source=3).hits:
+    provider, query = case.crowd()
+    for hit in ask(provider, query, per_source=3).hits:
         raw, span, at = case.docs[hit.source_id], hit.snippet.span, hit.snippet.span.start
         need(hit.span.start <= span.start <= span.end <= hit.span.end, f"the snippet {span} leaves its hit {hit.span}")
         same(hit.snippet.text, decode(raw[span.start : span.end]), "the snippet's text")
@@ -80,8 +80,8 @@ def citation_verifies(case: ProviderCase) -> None:
 @law("citations", source="Query.max_chars", hint="the order in which hits fill the budget, and who sets `truncated`")
 def budget_is_kept(case: ProviderCase) -> None:
     """Hits fill `max_chars` in order, the last one cut; `truncated` says exactly whether something was cut off."""
-    provider = case.open()
-    query, budget = case.draw(queries(case.docs), "query"), case.draw(st.integers(1, 400), "max_chars")
+    provider, query = case.crowd()
+    budget = case.draw(st.integers(1, 400), "max_chars")
     whole = ask(provider, query, top_k=20, per_source=3)
     cut = ask(provider, query, top_k=20, per_source=3, max_chars=budget)
     same(whole.truncated, False, "`truncated` without a budget")
@@ -102,8 +102,8 @@ def budget_is_kept(case: ProviderCase) -> None:
 )
 def pages_lose_nothing(case: ProviderCase) -> None:
     """Pages of hits together are all hits, each once, with and without a budget."""
-    provider = case.open()
-    query, per_source = case.draw(queries(case.docs), "query"), case.draw(st.integers(1, 3), "per_source")
+    provider, query = case.crowd()
+    per_source = case.draw(st.integers(1, 3), "per_source")
     top_k, budget = case.draw(st.integers(1, 3), "top_k"), case.draw(st.none() | st.integers(10, 300), "max_chars")
     whole = ask(provider, query, top_k=1000, per_source=per_source).hits
 
@@ -122,10 +122,9 @@ def pages_lose_nothing(case: ProviderCase) -> None:
 )
 def query_cursor_checked(case: ProviderCase) -> None:
     """A cursor that the method did not make, or made for another query, is an InvalidCursorError."""
-    provider = case.open()
+    provider, query = case.crowd()
     cursor = case.pick(FORGED, "cursor")
     refused(lambda: ask(provider, "valve", cursor=cursor), InvalidCursorError, "a forged cursor")
-    query = case.draw(queries(case.docs), "query")
     own = ask(provider, query, top_k=1, per_source=3).next_cursor
     if own is not None:
         for text, per_source in ((f"{query} more", 3), (query, 2)):

@@ -64,6 +64,23 @@ def corpora(min_size: int = 0, max_size: int = 5, body: bool = False) -> st.Sear
     return st.dictionaries(st.sampled_from(PATHS), documents(body), min_size=min_size, max_size=max_size)
 
 
+_CROWD = ("valve", "pump", "水温", "größe", "насос")
+#: Questions that many documents of `crowded` answer.
+CROWD_QUERIES = ("valve", "valve pump", "pump valve 水温 größe насос")
+
+
+def _parts(kind: str, parts: list[list[str]]) -> bytes:
+    front = f"---\nkind: {kind}\n---\n" if kind else ""
+    return (front + "\n\n".join(f"# Part {n}\n\n{' '.join(words)}" for n, words in enumerate(parts))).encode()
+
+
+def crowded() -> st.SearchStrategy[dict[str, bytes]]:
+    """Documents of several passages that share their few words: most answer each question, many as well."""
+    parts = st.lists(st.lists(st.sampled_from(_CROWD), min_size=1, max_size=4), min_size=1, max_size=3)
+    document = st.builds(_parts, st.sampled_from(["", "guide", "note"]), parts)
+    return st.dictionaries(st.sampled_from(PATHS[:8]), document, min_size=3, max_size=6)
+
+
 #: Documents with something wrong, by what it is; each is an issue, or skipped with a reason.
 HURT: Mapping[str, bytes] = {
     "broken YAML": b"---\ntitle: [unclosed\n---\ntext",

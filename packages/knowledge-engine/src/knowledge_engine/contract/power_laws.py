@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import partial
 from typing import Any
 
@@ -24,18 +23,6 @@ _WRITABLE = ("writable", "corpus")
 _INGEST = "IngestingProvider.ingest"
 _DELETE = "IngestingProvider.delete_source"
 _PATHS = st.sampled_from(PATHS)
-
-
-def _hash(raw: bytes) -> str:
-    return hashlib.sha256(raw).hexdigest()
-
-
-def _state(provider: Any) -> dict[str, bytes]:
-    return {source.id: provider.read_source(source.id).content for source in every_source(provider)}
-
-
-def _revision(provider: Any) -> str:
-    return ask(provider, "valve").index.revision
 
 
 def _put(provider: Any, id: str, content: bytes, if_match: str | None = None) -> Any:

@@ -122,8 +122,8 @@ def query_finds_nothing_else(case: ProviderCase) -> None:
 )
 def scores_positive(case: ProviderCase) -> None:
     """Scores are finite and above 0."""
-    provider = case.open()
-    for hit in every_hit(provider, case.draw(queries(case.docs), "query"), per_source=5):
+    provider, query = case.crowd()
+    for hit in every_hit(provider, query, per_source=5):
         need(math.isfinite(hit.score) and hit.score > 0, f"the score of {hit.chunk_id!r} is {hit.score!r}")
 
 
@@ -158,8 +158,8 @@ def answers_repeat(case: ProviderCase) -> None:
 @law("read", source="Query.top_k", hint="whether `top_k` only cuts the ranking, or changes it")
 def top_k_cuts(case: ProviderCase) -> None:
     """The first k hits are the beginning of all hits."""
-    provider = case.open()
-    query, k = case.draw(queries(case.docs), "query"), case.draw(st.integers(1, 4), "top_k")
+    provider, query = case.crowd()
+    k = case.draw(st.integers(1, 4), "top_k")
     whole = every_hit(provider, query, per_source=2)
     same(places(ask(provider, query, per_source=2, top_k=k).hits), places(whole[:k]), f"the first {k} hits")
 
@@ -171,8 +171,8 @@ def top_k_cuts(case: ProviderCase) -> None:
 )
 def per_source_counts(case: ProviderCase) -> None:
     """At most `per_source` hits of one source, its best ones; 1 by default."""
-    provider = case.open()
-    query, most = case.draw(queries(case.docs), "query"), case.draw(st.integers(1, 3), "per_source")
+    provider, query = case.crowd()
+    most = case.draw(st.integers(1, 3), "per_source")
     everything = every_hit(provider, query, per_source=1000)
     for hits, n in ((every_hit(provider, query), 1), (every_hit(provider, query, per_source=most), most)):
         kept = [place for at, place in enumerate(places(everything)) if _before(everything, at) < n]
@@ -186,8 +186,7 @@ def _before(hits: list[Hit], at: int) -> int:
 @law("read", source="Query.min_score", hint="whether the bound itself is let through")
 def min_score_bounds(case: ProviderCase) -> None:
     """`min_score` leaves out exactly the hits below it."""
-    provider = case.open()
-    query = case.draw(queries(case.docs), "query")
+    provider, query = case.crowd()
     hits = every_hit(provider, query)
     if hits:
         bound = case.pick(sorted({hit.score for hit in hits}), "min_score")
@@ -231,9 +230,9 @@ def query_too_long(case: ProviderCase) -> None:
 @law("read", source="Hit", hint="from which state of the source the hit's fields are taken")
 def hit_names_its_source(case: ProviderCase) -> None:
     """A hit's title and metadata are its source's, its chunk has one name, and it is marked as untrusted."""
-    provider = case.open()
+    provider, query = case.crowd()
     names: dict[str, int] = {}
-    for hit in every_hit(provider, case.draw(queries(case.docs), "query"), per_source=5):
+    for hit in every_hit(provider, query, per_source=5):
         source = provider.get_source(hit.source_id)
         same((hit.title, hit.metadata), (source.title, source.metadata), f"title and metadata of {hit.chunk_id!r}")
         same(hit.untrusted, True, "`untrusted`")
