@@ -13,7 +13,7 @@ from hypothesis.errors import HypothesisException
 from knowledge_engine.contract.asking import every_source
 from knowledge_engine.contract.case import Opened, OpenProvider
 from knowledge_engine.contract.law import Law, Level
-from knowledge_engine.contract.profiles import Profile
+from knowledge_engine.contract.profiles import Profile, profile
 from knowledge_engine.contract.runner import LAWS, Report, run_contract
 from knowledge_engine.errors import InvalidArgumentError, KnowledgeError, ProviderError
 from knowledge_engine.models import IngestRequest, Query
@@ -22,6 +22,8 @@ from knowledge_engine.ports import IKnowledgeProvider, IngestingProvider
 #: The levels whose laws write nothing.
 READING: tuple[Level, ...] = ("read", "filters", "citations")
 PROBE = "knowledge-contract-probe.md"
+#: Each example of a law asks about all documents: of more than these it gets fewer examples, in proportion.
+MANY_DOCUMENTS = 200
 
 OpenAnew = Callable[[], IKnowledgeProvider]
 Place = Literal["live", "scratch", "tests"]
@@ -52,6 +54,9 @@ class Live:
 
     def try_laws(self, names: Iterable[str], **how: Any) -> Report:
         """Checks those of the laws that say something about this place; `how` is as in `try_laws`."""
+        if how.get("max_examples") is None and len(self.docs) > MANY_DOCUMENTS:
+            wanted = (how.get("depth") or profile()).max_examples
+            how["max_examples"] = max(2, wanted * MANY_DOCUMENTS // len(self.docs))
         chosen = [name for name in names if needs_place(LAWS[name]) == "live"]
         reports = []
         for name in chosen:
