@@ -462,7 +462,7 @@ BREAKAGES: dict[str, Breakage] = {
         delete_source=lambda s, one: MemoryProvider.delete_source(s, one),
     ),
     "threads-get-one-answer": a("asked by several threads: `hits`", query=answering(off_main)),
-    "readers-see-whole-versions": a("a mixture", ingest=in_halves),
+    "readers-see-whole-versions": a("what was never stored", ingest=in_halves),
     "concurrent-writes-all-land": a("the ids that are", ingest=lost_update),
     "concurrent-if-match-has-one-winner": a("the number of writers", ingest=late_write),
     "dispose-amid-queries": a("KeyError", query=waiting_for_the_end, dispose=end),

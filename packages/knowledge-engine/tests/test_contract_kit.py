@@ -132,6 +132,44 @@ def test_paging_that_never_ends_or_gives_empty_pages_is_found() -> None:
             check_law("list-ascending", opener(make), corpus={"a.md": b"valve"})
 
 
+def test_new_cursors_without_end_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(MemoryProvider):
+        pages = 0
+
+        def list_sources(self, **options: Any) -> Any:
+            options["cursor"] = None
+            self.pages += 1
+            return super().list_sources(**options).model_copy(update={"next_cursor": str(self.pages)})
+
+    monkeypatch.setattr("knowledge_engine.contract.asking._MAX_PAGES", 20)
+    with pytest.raises(BrokenLawError, match="20 pages and no end"):
+        check_law("list-ascending", opener(Endless), corpus={"a.md": b"valve"})
+
+
+def test_a_backend_that_also_searches_by_meaning_is_asked_by_words() -> None:
+    modes = set()
+
+    class Meaning(MemoryProvider):
+        @property
+        def capabilities(self) -> Capabilities:
+            return Capabilities(vector_search=True)
+
+        def query(self, query: Query) -> QueryResult:
+            modes.add(query.mode)
+            return super().query(query)
+
+    check_law("query-finds-nothing-else", opener(Meaning), depth=QUICK)
+    assert modes == {"keyword"}
+    with pytest.raises(BrokenLawError, match="`vector_search` is True"):
+        check_law("capabilities-true", opener(Meaning), depth=QUICK)
+
+
+def test_a_corpus_may_hold_what_is_no_text() -> None:
+    corpus = {"a.md": b"valve", "b.md": "valve".encode("utf-16")}
+    report = run_contract(opener(MemoryProvider), corpus=corpus, levels=["read", "filters", "citations"], depth=QUICK)
+    assert report.ok, report.failed
+
+
 # Reports
 
 

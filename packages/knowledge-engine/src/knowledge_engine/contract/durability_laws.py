@@ -129,7 +129,7 @@ def readers_see_whole_versions(case: ProviderCase) -> None:
                 whole = any(hashlib.sha256(part).hexdigest() == hit.content_hash for part in parts)
                 need(whole and hit.text in map(decode, parts), f"a hit cites what was never stored: {hit.text[:80]!r}")
             content = provider.read_source("a.md").content
-            need(content in versions, f"read_source gave a mixture: {content[:80]!r}")
+            need(content in versions, f"read_source gave what was never stored: {content[:80]!r}")
 
     _fine(_at_once([write, read, read, read]))
     same(found(provider, "valve"), {"a.md", "b.md"}, "what is found at the end")

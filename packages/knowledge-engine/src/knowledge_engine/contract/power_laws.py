@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from knowledge_engine.contract.asking import ask, equal_answers, every_source, found
 from knowledge_engine.contract.case import ProviderCase
-from knowledge_engine.contract.corpora import PATHS, queries
+from knowledge_engine.contract.corpora import queries
 from knowledge_engine.contract.law import law, need, refused, same
 from knowledge_engine.errors import (
     NotFoundError,
@@ -20,9 +20,6 @@ from knowledge_engine.models import IngestRequest
 from knowledge_engine.ports import IngestingProvider
 
 _WRITABLE = ("writable", "corpus")
-_INGEST = "IngestingProvider.ingest"
-_DELETE = "IngestingProvider.delete_source"
-_PATHS = st.sampled_from(PATHS)
 
 
 def _put(provider: Any, id: str, content: bytes, if_match: str | None = None) -> Any:
