@@ -34,8 +34,4 @@ def federation(documents: Mapping[str, bytes]) -> Iterator[IKnowledgeProvider]:
         provider.dispose()
 
 
-TestFederation = provider_contract(
-    federation,
-    corpus=CORPUS,
-    waived={"filter-query": "the score of a fused hit is its rank, and a filter changes ranks"},
-)
+TestFederation = provider_contract(federation, corpus=CORPUS)

@@ -359,7 +359,7 @@ def test_a_catalogue_field_is_text_or_a_list_of_texts() -> None:
         (codecs.BOM_UTF32_BE + "Wide".encode("utf-32-be"), "UTF-32"),
         ("Wide text without a mark".encode("utf-16-le"), "NUL"),
         ("Wide text without a mark".encode("utf-16-be"), "NUL"),
-        (b"\x00", "NUL"),
+        (bytes(8), "NUL"),
         (b"\x7fELF" + bytes(100), "NUL"),
     ],
 )
@@ -431,3 +431,10 @@ def test_frontmatter_that_was_read_is_not_searched() -> None:
     document = parse_document("a.md", raw)
     assert [passage.end for passage in document.passages] == [len(raw) - 1]
     assert not next(passage_terms(document, raw, Analyzer())).own
+
+
+def test_a_few_nul_bytes_only_separate_words() -> None:
+    raw = b"valve\0open"
+    assert not_text(raw) == ""
+    (bag,) = passage_terms(parse_document("a.md", raw), raw, Analyzer("none"))
+    assert set(bag.own) == {"valve", "open"}

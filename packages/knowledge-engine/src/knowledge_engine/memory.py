@@ -49,7 +49,6 @@ class _Stored:
     origin: Origin
     uri: str
     indexed_at: str
-    problem: str
 
 
 class MemoryProvider:
@@ -67,9 +66,16 @@ class MemoryProvider:
         self._lock = threading.RLock()
         self._stored: dict[str, _Stored] = {}
         self._superseded: dict[str, str] = {}
+        #: What was given and is no text: not listed, as in a folder, but told of.
+        self._skipped: dict[str, Skipped] = {}
         self._disposed = False
         for source_id, raw in (documents or {}).items():
-            self._put(source_id, raw, "text", f"memory:{source_id}")
+            if problem := not_text(raw):
+                self._skipped[check_path(source_id)] = Skipped(
+                    path=source_id, reason="encoding-invalid", message=problem
+                )
+            else:
+                self._put(source_id, raw, "text", f"memory:{source_id}")
 
     @property
     def id(self) -> str:
@@ -93,7 +99,7 @@ class MemoryProvider:
             filter=filter,
             limit=limit,
             cursor=cursor,
-            revision=_index(stored).revision,
+            revision=_index(stored, len(self._skipped)).revision,
             known_keys=_keys(stored),
         )
 
@@ -132,7 +138,7 @@ class MemoryProvider:
             load,
             analyzer=self._analyzer,
             engine="bm25",
-            index=_index(stored),
+            index=_index(stored, len(self._skipped)),
             known_keys=_keys(stored),
         )
 
@@ -143,16 +149,12 @@ class MemoryProvider:
         except UnavailableError as error:
             return Health(status="down", message=str(error))
         return Health(
-            index=_index(stored),
+            index=_index(stored, len(self._skipped)),
             issues=(
                 *(issue for _, found in sorted(stored.items()) for issue in found.document.issues),
                 *corpus_issues({one: found.document.metadata for one, found in stored.items()}),
             ),
-            skipped=tuple(
-                Skipped(path=one, reason="encoding-invalid", message=found.problem)
-                for one, found in sorted(stored.items())
-                if found.problem
-            ),
+            skipped=tuple(skipped for _, skipped in sorted(self._skipped.copy().items())),
         )
 
     def dispose(self) -> None:
@@ -230,13 +232,11 @@ class MemoryProvider:
         return found
 
     def _put(self, source_id: str, raw: bytes, origin: Origin, uri: str) -> None:
-        problem = not_text(raw)
-        document = parse_document(check_path(source_id), b"" if problem else raw)
-        if problem:
-            document = Document(source_id, document.title, {}, 0, len(raw), (), (), (), content_hash(raw))
+        document = parse_document(check_path(source_id), raw)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         terms = list(passage_terms(document, raw, self._analyzer))
-        self._stored[source_id] = _Stored(bytes(raw), document, terms, origin, uri, now, problem)
+        self._stored[source_id] = _Stored(bytes(raw), document, terms, origin, uri, now)
+        self._skipped.pop(source_id, None)
 
 
 def _rank(plan: Plan, stored: Mapping[str, _Stored]) -> Iterable[Candidate]:
@@ -274,19 +274,16 @@ def _source(source_id: str, found: _Stored) -> Source:
         title=found.document.title,
         metadata=found.document.metadata,
         bytes=len(found.raw),
-        status="failed" if found.problem else "ready",
         indexed_at=found.indexed_at,
-        error=found.problem or None,
         content_hash=found.document.content_hash,
     )
 
 
-def _index(stored: Mapping[str, _Stored]) -> IndexState:
+def _index(stored: Mapping[str, _Stored], skipped: int) -> IndexState:
     revision = Revision()
     for one, found in stored.items():
         revision.add(one, found.document.content_hash)
-    skipped = sum(bool(found.problem) for found in stored.values())
-    return IndexState(documents=len(stored) - skipped, skipped=skipped, revision=revision.value)
+    return IndexState(documents=len(stored), skipped=skipped, revision=revision.value)
 
 
 def _keys(stored: Mapping[str, _Stored]) -> frozenset[str]:

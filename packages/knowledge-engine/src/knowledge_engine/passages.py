@@ -39,6 +39,8 @@ _FOREIGN = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 _PROBE = 4096
+#: So few may stand in a short text by mistake; they only separate words.
+_STRAY_NULS = 3
 #: Issues that leave the whole block unread.
 _UNREAD = frozenset({"frontmatter-not-mapping", "frontmatter-too-large", "yaml-syntax"})
 # A title and the headings above count in each passage below them: so much of them, or a few long ones would make a
@@ -96,7 +98,7 @@ def not_text(raw: bytes) -> str:
     for mark, name in _FOREIGN:
         if raw.startswith(mark):
             return f"The file is {name}, not UTF-8."
-    if raw[:_PROBE].count(0) * 10 > min(len(raw), _PROBE):
+    if (nuls := raw[:_PROBE].count(0)) > _STRAY_NULS and nuls * 10 > min(len(raw), _PROBE):
         return "The file is full of NUL bytes: UTF-16 without a mark, or not text."
     return ""
 
