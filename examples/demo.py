@@ -21,6 +21,9 @@ def heading(text: str) -> None:
 
 def main(folder: str, question: str) -> int:
     """Runs the steps; 0 if every citation holds."""
+    if not question.strip():
+        print('Ask a question: python examples/demo.py FOLDER "QUESTION"')
+        return 64
     service = KnowledgeService(resolve_knowledge_backend(f"files:{folder}").provider())
     tools = AgentTools(service)
 
@@ -35,7 +38,8 @@ def main(folder: str, question: str) -> int:
 
     heading(f"get: {listed['docs'][0]['id']}")
     got = tools.get(listed["docs"][0]["source_id"])
-    print(f"{got['title']}: {len(got['content'])} characters, sections: {', '.join(map(str, got['sections'][:6]))}")
+    sections = ", ".join(map(str, got["sections"][:6])) or "none"
+    print(f"{got['title']}: {len(got['content'])} characters, sections: {sections}")
     print(textwrap.shorten(got["content"], WIDTH * 2))
 
     heading(f"query: {question}")

@@ -99,10 +99,16 @@ def test_documents_with_faults_do_not_change_the_exit_code_of_a_query(library: A
     assert ask(library, "query", "zebra").exit_code == 0
 
 
-def test_an_empty_query_is_an_error(library: Any) -> None:
-    result = ask(library, "query", " ")
-    assert result.exit_code == 1
-    assert "query is empty" in result.stderr
+@pytest.mark.parametrize("args", [[" "], ["steep", "--cursor", "made-up"], ["x" * 20_000]])
+def test_a_query_that_cannot_be_run_as_written_is_wrong_usage(library: Any, args: list[str]) -> None:
+    result = ask(library, "query", *args)
+    assert (result.exit_code, result.stdout) == (64, "")
+    assert result.stderr.startswith("knowledge: ")
+    assert "error" in json.loads(ask(library, "query", "--json", *args).stdout)
+
+
+def test_a_name_that_no_document_can_have_is_an_error_but_no_wrong_usage(library: Any) -> None:
+    assert ask(library, "get", "../etc/passwd").exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -190,6 +196,16 @@ def test_list_takes_words_and_pages(library: Any) -> None:
     assert "There is more: raise --limit" in ask(library, "list", "--limit", "2").stderr
 
 
+@pytest.mark.parametrize("name", [" tea.md", "a  b.md"])
+def test_an_id_with_blanks_that_nobody_would_see_is_shown_in_quotes_and_can_be_copied(library: Any, name: str) -> None:
+    library.put(name, "# Odd\n\nzebra\n")
+    line = next(line for line in ask(library, "list").stdout.splitlines() if "Odd" in line)
+    shown = shlex.split(line)[0]
+    assert (shown, line.startswith(f"'{name}'")) == (name, True)
+    assert ask(library, "get", shown).exit_code == 0
+    assert f"   '{name}'  bytes" in ask(library, "query", "zebra").stdout
+
+
 def test_an_empty_list_says_why_and_is_no_error(library: Any) -> None:
     result = ask(library, "list", "zebra")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -197,9 +213,9 @@ def test_an_empty_list_says_why_and_is_no_error(library: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", [[], ["--json"]])
-def test_a_list_that_fails_is_exit_1(library: Any, mode: list[str]) -> None:
+def test_a_list_with_a_cursor_that_is_none_is_wrong_usage(library: Any, mode: list[str]) -> None:
     result = ask(library, "list", "--cursor", "made-up", *mode)
-    assert result.exit_code == 1
+    assert result.exit_code == 64
     assert result.stderr.startswith("knowledge: ")
     assert not mode or "error" in json.loads(result.stdout)
 

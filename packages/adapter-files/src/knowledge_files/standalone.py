@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 from knowledge_engine.analysis import Analyzer
 from knowledge_engine.errors import ConfigurationError, InvalidArgumentError
 from knowledge_engine.fs import FsspecFs, LocalFs
+from knowledge_engine.models import Health
 from knowledge_engine.ports import FsPort
 from knowledge_files.adapter import FilesKnowledgeAdapter
 from knowledge_files.settings import FilesSettings, load_files_knowledge_env
@@ -25,12 +28,48 @@ def create_files_adapter(settings: FilesSettings) -> FilesKnowledgeAdapter:
         analyzer = Analyzer(settings.language)
     except InvalidArgumentError as error:
         raise ConfigurationError(f"KNOWLEDGE_FILES_LANGUAGE is {settings.language!r}", mend=error.mend) from error
-    return FilesKnowledgeAdapter(
+    kind = FilesKnowledgeAdapter if "://" in settings.root else partial(_LocalFiles, settings.root)
+    return kind(
         _open_root(settings),
         settings.path,
         ranking=settings.ranking,
         analyzer=analyzer,
     )
+
+
+class _LocalFiles(FilesKnowledgeAdapter):
+    """Says of a folder that is not there, or cannot be looked into, that it is so.
+
+    It is no error to open one: the first write creates it, and what is put there later is found.
+    """
+
+    def __init__(self, root: str, fs: FsPort, path: str, **options: Any) -> None:
+        super().__init__(fs, path, **options)
+        self._place = os.path.join(root, path)  # noqa: PTH118
+        self._name = "The root folder" if path == "." else f"The folder {path!r}"
+
+    def health_check(self) -> Health:
+        """See `IKnowledgeProvider.health_check`. `details["unreadable"]` says why nothing can be read, and what to do.
+
+        It names no path of the host: that is for whoever gave it.
+        """
+        health = super().health_check()
+        why = self._unreadable()
+        if health.status == "down" or not why:
+            return health
+        details = {**health.details, "unreadable": why}
+        return health.model_copy(update={"status": "degraded", "message": why, "details": details})
+
+    def _unreadable(self) -> str:
+        try:
+            with os.scandir(self._place):
+                return ""
+        except FileNotFoundError:
+            return f"{self._name} does not exist: create it, or correct the path."
+        except NotADirectoryError:
+            return f"{self._name} is a file, not a folder: name the folder that it is in."
+        except OSError as error:
+            return f"{self._name} cannot be read ({error.strerror}): allow it, or correct the path."
 
 
 def _open_root(settings: FilesSettings) -> FsPort:

@@ -90,7 +90,8 @@ def real_number(name: str, value: object) -> float | None:
         with suppress(ValueError, OverflowError):
             number = float(value if not isinstance(value, str) or len(value) < 100 else "nan")
     if not math.isfinite(number):
-        raise InvalidArgumentError(f"{name} is {kind_of(value)}, no finite number", mend="Give a number, such as 5.")
+        given = "nan or infinity" if kind_of(value) == "a number" else kind_of(value)
+        raise InvalidArgumentError(f"{name} has to be a finite number, not {given}", mend="Give one, such as 5.")
     return number
 
 

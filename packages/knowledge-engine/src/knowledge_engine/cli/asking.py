@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from pydantic import JsonValue
 
-from knowledge_engine.cli.output import Screen, harmless, note, one_line, write, write_json, write_table
+from knowledge_engine.cli.output import Screen, copyable, harmless, note, one_line, write, write_json, write_table
 from knowledge_engine.cli.progress import progress
+from knowledge_engine.cli.root import EXIT_ERROR, EXIT_USAGE
 from knowledge_engine.cli.session import Finite, Session, Text, common_options
-from knowledge_engine.errors import InvalidFilterError
+from knowledge_engine.errors import (
+    InvalidArgumentError,
+    InvalidCursorError,
+    InvalidFilterError,
+    InvalidQueryError,
+    QueryTooLongError,
+)
 from knowledge_engine.filters import merge_filters, parse_where
 from knowledge_engine.models import MAX_TOP_K, Hit, Query, QueryResult, Snippet
 
@@ -20,6 +27,11 @@ if TYPE_CHECKING:
     from knowledge_engine.agent_tools import AgentTools
 
 _Filter = dict[str, JsonValue]
+#: What the tools, which never raise, answer to arguments that are wrong in themselves.
+_WRONG_USAGE = {
+    each.code
+    for each in (InvalidArgumentError, InvalidQueryError, QueryTooLongError, InvalidFilterError, InvalidCursorError)
+}
 _SIGNS = "\x02\x03␂␃"
 
 
@@ -74,6 +86,8 @@ def query(session: Session, /, words: tuple[str, ...], where: tuple[_Filter, ...
     question = Query(query=" ".join(words), filter=merge_filters(*where), **asked)
     with progress(session):
         result = session.service().query(question)
+        if not result.hits:
+            session.check_readable()
     if session.json:
         write_json(result)
         return
@@ -102,10 +116,14 @@ def list_documents(
         answer: dict[str, Any] = _tools(session).list(
             **{name: value for name, value in arguments.items() if value is not None}
         )
+        if not answer["docs"] and _code(answer) != EXIT_USAGE:
+            session.check_readable()
     if session.json:
         write_json(answer)
     else:
-        rows = [[str(doc.get(key) or "") for key in ("id", "title", "kind")] for doc in answer["docs"]]
+        rows = [
+            [copyable(doc["id"]), *(str(doc.get(key) or "") for key in ("title", "kind"))] for doc in answer["docs"]
+        ]
         if rows:
             write_table(("ID", "TITLE", "KIND"), rows, Screen.of(session))
         if not rows and "error" not in answer:
@@ -124,6 +142,8 @@ def get(ctx: click.Context, doc_id: str, section: str | None) -> None:
     session = ctx.find_object(Session) or Session()
     with progress(session):
         answer: dict[str, Any] = _tools(session).get(doc_id, section)
+        if not answer["found"] and _code(answer) != EXIT_USAGE:
+            session.check_readable()
     if session.json:
         write_json(answer)
     elif "error" not in answer:
@@ -136,14 +156,20 @@ def get(ctx: click.Context, doc_id: str, section: str | None) -> None:
 
 def _end(ctx: click.Context, answer: dict[str, Any]) -> NoReturn:
     """The tools never raise; what went wrong stands in the answer."""
-    if "error" not in answer:
+    if not _code(answer):
         ctx.exit(0)
     note(f"knowledge: {answer['error']}")
     if answer.get("suggestions"):
         note(f"Did you mean: {', '.join(answer['suggestions'])}")
     elif answer.get("hint"):
         note(answer["hint"])
-    ctx.exit(1)
+    ctx.exit(_code(answer))
+
+
+def _code(answer: dict[str, Any]) -> int:
+    if "error" not in answer:
+        return 0
+    return EXIT_USAGE if answer["code"] in _WRONG_USAGE else EXIT_ERROR
 
 
 def _tools(session: Session) -> AgentTools:
@@ -155,7 +181,7 @@ def _tools(session: Session) -> AgentTools:
 def _write_hit(rank: int, hit: Hit, screen: Screen) -> None:
     path = " › ".join(map(one_line, (hit.title, *hit.heading_path)))
     write(f"{rank}. {screen.bold(path)}  {screen.dim(f'{hit.score:.2f}')}")
-    place = f"{one_line(hit.source_id)}  bytes {hit.span.start}-{hit.span.end}  sha256 {hit.content_hash[:12]}"
+    place = f"{copyable(hit.source_id)}  bytes {hit.span.start}-{hit.span.end}  sha256 {hit.content_hash[:12]}"
     write(f"   {screen.dim(place)}")
     write(f"   {_snippet(hit.snippet, screen)}")
 

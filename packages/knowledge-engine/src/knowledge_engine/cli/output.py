@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -53,6 +54,21 @@ def one_line(text: str) -> str:
     return " ".join(harmless(text).split())
 
 
+def copyable(text: str) -> str:
+    """An id or a path as it has to be typed: with blanks that nobody would see, in quotes.
+
+    >>> copyable("my notes.md"), copyable(" a.md")
+    ('my notes.md', "' a.md'")
+    """
+    shown = _flat(text)
+    return shown if text == " ".join(text.split()) else shlex.quote(shown)
+
+
+def _flat(text: str) -> str:
+    """`text` made harmless, on one line, with all its blanks."""
+    return harmless(text).replace("\n", "␊").replace("\t", "␉")
+
+
 def write(text: str) -> None:
     """Prints exactly `text` and a newline."""
     click.echo(text, color=True)
@@ -76,8 +92,11 @@ def write_json(value: object) -> None:
 
 
 def write_table(headers: Sequence[str], rows: Iterable[Sequence[str]], screen: Screen) -> None:
-    """Prints rows under their headers; on a terminal as wide as it is, where rich is installed."""
-    cells = [[one_line(cell) for cell in row] for row in rows]
+    """Prints rows under their headers; on a terminal as wide as it is, where rich is installed.
+
+    The first column is for names, whose blanks stay, see `copyable`.
+    """
+    cells = [[_flat(name), *map(one_line, rest)] for name, *rest in rows]
     if screen.terminal and _draw_table(headers, cells, screen):
         return
     lines = [list(headers), *cells]

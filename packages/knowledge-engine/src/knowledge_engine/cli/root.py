@@ -124,7 +124,9 @@ class KnowledgeGroup(click.Group):
         """As click's, with the exit codes of this command line."""
         session = extra.setdefault("obj", Session())
         run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
-        return sys.exit(_exit_code(run, session)) if standalone_mode else run()
+        if not standalone_mode:
+            return run()
+        return sys.exit(_exit_code(run, session, sys.argv[1:] if args is None else args))
 
 
 def _of_plugins(ctx: click.Context) -> PluginCommands:
@@ -140,7 +142,7 @@ def _closed_pipe_shown() -> Iterator[None]:
         raise _ClosedPipeError from error
 
 
-def _exit_code(run: Callable[[], Any], session: Session) -> int:
+def _exit_code(run: Callable[[], Any], session: Session, args: Sequence[str]) -> int:
     try:
         code = run()
         if sys.stdout is not None:
@@ -149,7 +151,11 @@ def _exit_code(run: Callable[[], Any], session: Session) -> int:
         error.show()
         return EXIT_USAGE
     except click.UsageError as error:
-        _complain(error.format_message(), f"Try '{error.ctx.command_path} --help'." if error.ctx else "")
+        hint = f"Try '{error.ctx.command_path} --help'." if error.ctx else ""
+        _complain(error.format_message(), hint)
+        # What is wrong may have ended it before the option was looked at.
+        session.json = session.json or "--json" in args
+        _write_error(session, "invalid-argument", error.format_message(), hint)
         return EXIT_USAGE
     except click.Abort:
         return EXIT_INTERRUPTED
@@ -157,6 +163,7 @@ def _exit_code(run: Callable[[], Any], session: Session) -> int:
         return EXIT_CLOSED_PIPE
     except click.ClickException as error:
         _complain(error.format_message())
+        _write_error(session, "internal", error.format_message())
         return EXIT_ERROR
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _FULL:
@@ -167,16 +174,30 @@ def _exit_code(run: Callable[[], Any], session: Session) -> int:
 
 
 def _report(error: Exception, session: Session) -> int:
-    import json
-
     from knowledge_engine.errors import wire_error
 
     wire = wire_error(error)
     message = wire["message"] if not wire["id"] else f"{wire['message']} {wire['mend']}"
     _complain(message)
+    _write_error(session, **wire)
+    return exit_code_of(error)
+
+
+def exit_code_of(error: Exception) -> int:
+    """Whether the command was written wrongly (not the name of a document, nor what was piped in)."""
+    from knowledge_engine.cli.reading import InputError
+    from knowledge_engine.errors import InvalidArgumentError, InvalidIdError
+
+    wrong = isinstance(error, InvalidArgumentError) and not isinstance(error, InvalidIdError | InputError)
+    return EXIT_USAGE if wrong else EXIT_ERROR
+
+
+def _write_error(session: Session, code: str, message: str, mend: str = "", id: str = "") -> None:
+    """In JSON mode, an error as an object on standard output."""
     if session.json:
-        click.echo(json.dumps({"error": wire}, ensure_ascii=False, indent=2))
-    return EXIT_ERROR
+        from knowledge_engine.cli.output import write_json
+
+        write_json({"error": {"code": code, "message": message, "mend": mend, "id": id}})
 
 
 def _complain(problem: str, hint: str = "") -> None:

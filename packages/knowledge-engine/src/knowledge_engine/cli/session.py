@@ -46,6 +46,28 @@ class Session:
         return self._service
 
     @property
+    def typed(self) -> str:
+        """The backend as the user named it, without secrets."""
+        from knowledge_engine.redaction import redact_url
+        from knowledge_engine.settings import EngineSettings
+
+        return redact_url(self.backend or EngineSettings.from_env(self.environ).backend)
+
+    def check_readable(self) -> None:
+        """To be asked where nothing was found: there may be nothing to look in, such as a mistyped folder.
+
+        A backend says so by `unreadable` in the details of its health: why, and what to do.
+
+        Raises:
+            ConfigurationError: Naming the backend as the user did.
+        """
+        why = self.service().provider.health_check().details.get("unreadable")
+        if why:
+            from knowledge_engine.errors import ConfigurationError
+
+            raise ConfigurationError(f"Nothing can be read from {self.typed}", mend=str(why))
+
+    @property
     def opened(self) -> KnowledgeService | None:
         """The service, if it was opened by now."""
         return self._service

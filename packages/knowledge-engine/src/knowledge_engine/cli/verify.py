@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from knowledge_engine.cli.output import note, one_line, write, write_json
+from knowledge_engine.cli.output import copyable, note, write, write_json
+from knowledge_engine.cli.reading import InputError, read_stream, standard_input
 from knowledge_engine.cli.session import Session, Text, common_options
-from knowledge_engine.errors import InvalidArgumentError, KnowledgeError
+from knowledge_engine.errors import KnowledgeError
 from knowledge_engine.models import ByteSpan, Hit, Snippet, Verification
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def verify(ctx: click.Context, citation: tuple[str, ...]) -> None:
     session = ctx.find_object(Session) or Session()
     if len(citation) not in (0, 4) and citation != ("-",):
         raise click.UsageError("Give ID START END HASH, or nothing and pipe in the output of `query --json`.", ctx)
-    hits = [_hit(*citation)] if len(citation) == 4 else _hits(sys.stdin.buffer.read())
+    hits = [_hit(*citation)] if len(citation) == 4 else _hits(read_stream(standard_input(_MEND)))
     service = session.service()
     found = [service.verify(_with_source_id(service, hit)) for hit in hits]
     failed = sum(each.status != "ok" for each in found)
@@ -48,7 +48,7 @@ def _write_found(hits: Sequence[Hit], found: Sequence[Verification], failed: int
     for hit, each in zip(hits, found, strict=True):
         moved = f", now at {each.span.start}-{each.span.end}" if each.status == "moved" and each.span else ""
         if len(found) > 1 or each.status != "ok":
-            write(f"{each.status}: {one_line(hit.source_id)} {hit.span.start}-{hit.span.end}{moved}")
+            write(f"{each.status}: {copyable(hit.source_id)} {hit.span.start}-{hit.span.end}{moved}")
     if not found:
         note("There is no citation to verify.")
     elif failed:
@@ -82,13 +82,13 @@ def _hits(text: bytes) -> list[Hit]:
     try:
         answer = json.loads(text)
         if isinstance(answer, dict) and "error" in answer:
-            raise InvalidArgumentError("The query that was piped in had failed", mend=_MEND)
+            raise InputError("The query that was piped in had failed", mend=_MEND)
         return [
             _hit(each["source_id"], str(each["span"]["start"]), str(each["span"]["end"]), each["content_hash"])
             for each in answer["hits"]
         ]
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError, click.UsageError) as error:
-        raise InvalidArgumentError("Standard input is not the answer of a query", mend=_MEND) from error
+        raise InputError("Standard input is not the answer of a query", mend=_MEND) from error
 
 
 def _with_source_id(service: KnowledgeService, hit: Hit) -> Hit:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import click
 from pydantic import JsonValue
 
-from knowledge_engine.cli.output import note, one_line, write, write_json
+from knowledge_engine.cli.output import copyable, note, one_line, write, write_json
 from knowledge_engine.cli.progress import progress
+from knowledge_engine.cli.reading import read_file, read_stream, standard_input
 from knowledge_engine.cli.root import EXIT_ERROR, EXIT_PARTIAL
 from knowledge_engine.cli.session import Session, Text, common_options, utf8
-from knowledge_engine.errors import InvalidArgumentError, KnowledgeError, wire_error
+from knowledge_engine.errors import KnowledgeError, wire_error
 from knowledge_engine.frontmatter import update_frontmatter
 from knowledge_engine.models import IngestRequest
 from knowledge_engine.writing import document_id
@@ -31,6 +31,7 @@ _if_match = click.option(
     help="Only if the stored document has this SHA-256 ('': if there is none).",
 )
 _STDIN = "-"
+_NO_STDIN = "Name a file instead of `-`, or pipe the text in."
 
 
 class Meta(Text):
@@ -97,6 +98,8 @@ def ingest(
         raise click.UsageError("Name files, or --url, or --id with --title or --meta.", ctx)
     if len({_file_id(path) for path in paths}) < len(paths):
         raise click.UsageError("Two of these files have the same name: store one of them with --id.", ctx)
+    if _STDIN in paths:
+        standard_input(_NO_STDIN)  # before anything is stored
     if paths:
         tasks = [Task(path, _file_task(path, source_id, changes, if_match)) for path in paths]
     else:
@@ -131,7 +134,7 @@ def _file_task(
     path: str, source_id: str | None, changes: Mapping[str, JsonValue], if_match: str | None
 ) -> Callable[[KnowledgeService], str]:
     def run(service: KnowledgeService) -> str:
-        raw = _read(path)
+        raw = read_stream(standard_input(_NO_STDIN)) if path == _STDIN else read_file(path)
         content = update_frontmatter(raw, changes) if changes else raw
         title = changes.get("title")
         unnamed = IngestRequest(title=title if isinstance(title, str) else None)
@@ -139,13 +142,6 @@ def _file_task(
         return service.ingest(IngestRequest(id=name, content=content, if_match=if_match)).id
 
     return run
-
-
-def _read(path: str) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if path == _STDIN else Path(path).read_bytes()
-    except OSError as error:
-        raise InvalidArgumentError(f"It cannot be read: {error.strerror}", mend="Name a file.") from error
 
 
 def _run(ctx: click.Context, tasks: Sequence[Task], done: str) -> int:
@@ -164,7 +160,7 @@ def _run(ctx: click.Context, tasks: Sequence[Task], done: str) -> int:
         write_json({done: ids, "errors": errors})
     else:
         for each in ids:
-            write(f"{done}: {one_line(each)}")
+            write(f"{done}: {copyable(each)}")
     for failure in errors:
         note(f"knowledge: {failure['name']}: {failure['message']}")
     if not errors:
