@@ -13,7 +13,7 @@ import Stemmer
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from knowledge_engine.analysis import REVISION, STOP_WORDS, Analyzer, analyzer
+from knowledge_engine.analysis import REVISION, STOP_WORDS, Analyzer, QueryWord, analyzer
 from knowledge_engine.errors import InvalidArgumentError
 
 MIXED = "aAbZé\u0301ßﬁİ01²'’._-+# \n\t\u2028\u00a0\u00ad\u200b\ufe0f水ﾎﾟﾝ\u1100\u1161\u11a8각น้ำมـد❤🧪"
@@ -229,3 +229,26 @@ def test_the_version_names_all_that_decides_about_terms() -> None:
     assert Analyzer("de").version != ENGLISH.version
     for part in (str(REVISION), "english", Stemmer.version(), unicodedata.unidata_version):
         assert part in ENGLISH.version
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("S7-1200 timeout", [QueryWord("s7-1200", ("s7", "1200")), QueryWord("timeout")]),
+        ("readHTTPStatus", [QueryWord("readhttpstatus", ("read", "http", "status"))]),
+        ("C++ .NET", [QueryWord("c++", ("c",)), QueryWord(".net", ("net",))]),
+        ("heat-transfer", [QueryWord("heat-transfer"), QueryWord("heat"), QueryWord("transfer")]),
+        ("T-Cell l'eau", [QueryWord(w) for w in ("t-cell", "t", "cell", "l'eau", "eau")]),
+        ("5 5 a a", [QueryWord("5"), QueryWord("5")]),
+        ("iPhone手机", [QueryWord("iphon", ("phone",)), QueryWord("手"), QueryWord("机"), QueryWord("手机")]),
+        ("the", [QueryWord("the")]),
+    ],
+)
+def test_parts_belong_to_their_identifier(query: str, words: list[QueryWord]) -> None:
+    assert Analyzer().query_words(query) == words
+    assert Analyzer().query_terms(query) == [term for word in words for term in (word.term, *word.parts)]
+
+
+@pytest.mark.parametrize("query", ["ışık", "IŞIK", "Işık", "ırmak", "IRMAK"])
+def test_turkish_letters_i_meet(query: str) -> None:
+    assert set(Analyzer("none").terms(query)) <= set(Analyzer("none").terms("Işık IRMAK"))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_engine.analysis import Analyzer
+from knowledge_engine.analysis import Analyzer, QueryWord
 from knowledge_engine.citations import verify_citation
 from knowledge_engine.errors import (
     ConflictError,
@@ -389,9 +389,9 @@ def test_threads_that_read_and_write_at_once_see_whole_documents() -> None:
 
 def test_an_answer_is_made_of_one_state() -> None:
     class Meddling(Analyzer):
-        def query_terms(self, text: str) -> list[str]:
+        def query_words(self, text: str) -> list[QueryWord]:
             source.delete_source("a.md")
-            return super().query_terms(text)
+            return super().query_words(text)
 
     source = MemoryProvider({"a.md": b"valve", "b.md": b"valve"}, analyzer=Meddling())
     result = source.query(Query(query="valve"))

@@ -326,3 +326,25 @@ def test_a_filter_on_a_nested_key_is_known() -> None:
     result = provider.query(Query(query="heron", filter={"owner.name": "Ada"}))
     assert ([hit.source_id for hit in result.hits], result.warnings) == (["a.md"], ())
     assert provider.list_sources(filter={"owner.nam": "Ada"}).warnings
+
+
+@pytest.mark.parametrize(
+    ("identifier", "part"),
+    [
+        ("C++", b"# C\n\nThe C language, a C primer, C and C.\n"),
+        ("readHTTPStatus", b"# Status\n\nread the status, read the http status, http status read\n"),
+        ("S7-1200", b"# S7 S7 1200\n\nS7 S7 S7 1200 1200\n"),
+        (".NET", b"# Net\n\nnet net net\n"),
+        ("modbus_tcp_read", b"# Modbus TCP\n\nread tcp read modbus tcp read modbus\n"),
+    ],
+)
+def test_one_exact_identifier_in_a_long_text_beats_its_parts_in_title_and_text(identifier: str, part: bytes) -> None:
+    filler = " ".join(f"word{number}" for number in range(200))
+    documents = {f"{number:02}.md": b"# Note\n\nShort filler text.\n" for number in range(20)}
+    documents |= {"exact.md": f"# Notes\n\n{filler} {identifier} {filler[:300]}\n".encode(), "part.md": part}
+    assert found(MemoryProvider(documents), identifier)[:2] == ["exact", "part"]
+
+
+def test_parts_alone_count_in_full_where_nobody_writes_the_whole() -> None:
+    documents = {"a.md": b"# A\n\nmodbus over tcp\n", "b.md": b"# B\n\nmodbus\n"}
+    assert found(MemoryProvider(documents), "modbus_tcp") == ["a", "b"]

@@ -180,7 +180,7 @@ def test_a_word_s_place_holds_its_form(text: str) -> None:
         assert 0 <= start < end <= len(text)
         shown = "".join(char for char in text[start:end] if char not in INVISIBLE)
         shown = shown.translate({ord(c): "'" for c in "‘’ʼ′´\u1ffd"} | {ord(c): "-" for c in "‐‑‒–−"})
-        expected = unicodedata.normalize("NFC", folded(shown)).translate({0x2BC: "'"})
+        expected = unicodedata.normalize("NFC", folded(shown)).translate({0x2BC: "'", 0x131: "i"})
         assert form in unicodedata.normalize("NFC", expected.replace("\u0640", ""))
 
 
@@ -226,11 +226,11 @@ def test_time_grows_with_the_text_and_not_faster(unit: str) -> None:
     def seconds(size: int) -> float:
         text = unit * (size // len(unit.encode()))
         best = float("inf")
-        for _ in range(2):
+        for _ in range(5):
             began = time.process_time()
             split_words(text)
             best = min(best, time.process_time() - began)
         return best
 
     # 16 times the text: a quadratic step would take 256 times as long.
-    assert seconds(48_000) < 64 * max(seconds(3_000), 0.001)
+    assert seconds(48_000) < 160 * max(seconds(3_000), 0.002)

@@ -153,7 +153,7 @@ class FilesKnowledgeAdapter:
     def _answer(self, plan: Plan, snapshot: Snapshot, load: HitLoader, warnings: Sequence[str]) -> QueryResult:
         found = (
             one
-            for one in self._search(snapshot, plan.terms)
+            for one in self._search(snapshot, plan)
             if plan.filter.matches(snapshot.records[one.source_id].shown, one.source_id)
         )
         state = snapshot.state
@@ -290,14 +290,14 @@ class FilesKnowledgeAdapter:
             warnings=("The index is still being built: ask again, or wait longer with `wait_s`.",),
         )
 
-    def _search(self, snapshot: Snapshot, terms: Sequence[str]) -> Iterator[Candidate]:
+    def _search(self, snapshot: Snapshot, plan: Plan) -> Iterator[Candidate]:
         if self._ranking == "bm25":
-            return snapshot.index.search(terms)
+            return snapshot.index.search(plan.words)
         from knowledge_files.library_ranking import RankBm25
 
         if self._library is None or self._library.revision != snapshot.revision.value:
             self._library = RankBm25(self._ranking, self._fs, snapshot, self._analyzer)
-        return self._library.search(terms)
+        return self._library.search(plan.terms)
 
     def _is_known(self, path: str) -> bool:
         snapshot = self._corpus.snapshot

@@ -37,4 +37,4 @@ def build_index(texts: Mapping[str, str], language: str = "english") -> Bm25Inde
 
 def score(index: Bm25Index, query: str) -> list[tuple[str, float]]:
     """Ids of the texts that hold a term of the query, with their BM25 scores, best first, ties by id."""
-    return [(found.source_id, found.score) for found in index.index.search(index.analyzer.query_terms(query))]
+    return [(found.source_id, found.score) for found in index.index.search(index.analyzer.query_words(query))]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from knowledge_engine.analysis import QueryWord
 from knowledge_engine.answers import Candidate
-from knowledge_engine.ranking import bm25_term, idf, length_norm, sort_key
+from knowledge_engine.ranking import bm25_term, length_norm, sort_key, term_weights
 from knowledge_files.segments import Segment, merge
 
 _MAX_SEGMENTS = 12
@@ -18,6 +19,7 @@ _MERGED_AT_ONCE = 8
 # So many postings at most: a segment numbers its terms and passages with 24 bits.
 _MAX_MERGED = (1 << 24) - 1
 _FIRST_CANDIDATES = 256
+_SORTED_HERE = 4_096
 
 Live = npt.NDArray[np.bool_]
 
@@ -39,12 +41,12 @@ class Index:
         live += tuple(np.ones(len(segment.lengths), np.bool_) for segment in added)
         return _compacted([*zip((*self.segments, *added), live, strict=True)])
 
-    def search(self, terms: Sequence[str]) -> Iterator[Candidate]:
-        """Passages that hold a term, best first, ties by id and start byte.
+    def search(self, words: Iterable[QueryWord]) -> Iterator[Candidate]:
+        """Passages that hold a term of the words, best first, ties by id and start byte.
 
         A passage that holds none in its own bytes, only in title or headings, counts only as its document's first.
         """
-        weights = self._weights(terms)
+        weights = term_weights(words, cache(self._containing), self.passages)
         if not weights:
             return
         average = self.length / self.passages
@@ -54,17 +56,13 @@ class Index:
         owners = np.repeat(np.arange(len(found)), [len(passages) for passages, _ in found])
         yield from self._best(scores, places, owners)
 
-    def _weights(self, terms: Sequence[str]) -> dict[str, float]:
-        weights = {}
-        for term, times in Counter(terms).items():
-            containing = 0
-            for segment, live in zip(self.segments, self.live, strict=True):
-                postings = segment.postings(term)
-                if postings is not None:
-                    containing += int(np.count_nonzero(live[postings[0]]))
-            if containing:
-                weights[term] = idf(containing, self.passages) * times
-        return weights
+    def _containing(self, term: str) -> int:
+        count = 0
+        for segment, live in zip(self.segments, self.live, strict=True):
+            postings = segment.postings(term)
+            if postings is not None:
+                count += int(np.count_nonzero(live[postings[0]]))
+        return count
 
     def _best(
         self, scores: npt.NDArray[np.float64], places: npt.NDArray[np.intp], owners: npt.NDArray[np.intp]
@@ -77,11 +75,33 @@ class Index:
             else:
                 floor = -np.inf
             chosen = np.flatnonzero((scores >= floor) & (scores < low))
-            batch = [self._candidate(scores[i], int(owners[i]), int(places[i])) for i in chosen]
-            yield from sorted(batch, key=lambda one: sort_key(*one[:3]))
+            if len(chosen) > _SORTED_HERE:
+                chosen = chosen[self._order(scores[chosen], owners[chosen], places[chosen])]
+                yield from (self._candidate(scores[i], int(owners[i]), int(places[i])) for i in chosen)
+            else:
+                batch = [self._candidate(scores[i], int(owners[i]), int(places[i])) for i in chosen]
+                yield from sorted(batch, key=lambda one: sort_key(*one[:3]))
             if wanted >= len(scores):
                 return
             wanted, low = wanted * 4, floor
+
+    def _order(
+        self, scores: npt.NDArray[np.float64], owners: npt.NDArray[np.intp], places: npt.NDArray[np.intp]
+    ) -> npt.NDArray[np.intp]:
+        """Where very many are equal: their order, with no object made for any of them."""
+        ranks, starts = np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
+        for owner, segment in enumerate(self.segments):
+            mine = owners == owner
+            ranks[mine] = self._id_ranks[owner][segment.documents[places[mine]]]
+            starts[mine] = segment.starts[places[mine]]
+        return np.lexsort((starts, ranks, -scores))
+
+    @cached_property
+    def _id_ranks(self) -> list[npt.NDArray[np.int64]]:
+        """Of each segment's documents, the place of their ids among all ids."""
+        ids = [source_id for segment in self.segments for source_id in segment.ids]
+        places = {source_id: place for place, source_id in enumerate(sorted(set(ids)))}
+        return [np.array([places[one] for one in segment.ids], np.int64) for segment in self.segments]
 
     def _candidate(self, score: np.float64, owner: int, place: int) -> Candidate:
         segment = self.segments[owner]

@@ -10,11 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from knowledge_engine.analysis import Analyzer
+from knowledge_engine.analysis import Analyzer, QueryWord
 from knowledge_engine.citations import content_hash, cut_text, decode, make_snippet
 from knowledge_engine.cursors import decode_cursor, encode_cursor
 from knowledge_engine.errors import InvalidArgumentError, QueryTooLongError
@@ -60,7 +61,7 @@ class Plan:
     """A checked query: what to look for, what may match, and where to go on."""
 
     query: Query
-    terms: tuple[str, ...]
+    words: tuple[QueryWord, ...]
     filter: Filter
     top_k: int
     #: Equal for queries whose pages belong together.
@@ -69,6 +70,11 @@ class Plan:
     #: Revision of the index that the page before was made from; empty for a first page.
     revision: str
     started: float = field(default_factory=time.perf_counter)
+
+    @cached_property
+    def terms(self) -> tuple[str, ...]:
+        """All terms that make a passage match, with repeats."""
+        return tuple(term for word in self.words for term in (word.term, *word.parts))
 
 
 def plan_query(query: Query, analyzer: Analyzer) -> Plan:
@@ -87,8 +93,8 @@ def plan_query(query: Query, analyzer: Analyzer) -> Plan:
     if query.cursor is not None:
         revision, (score, source_id, start) = decode_cursor(query.cursor, request, float, str, int)
         after = sort_key(score, source_id, start)
-    terms = tuple(analyzer.query_terms(query.query))
-    return Plan(query, terms, compiled, min(query.top_k, MAX_TOP_K), request, after, revision)
+    words = tuple(analyzer.query_words(query.query))
+    return Plan(query, words, compiled, min(query.top_k, MAX_TOP_K), request, after, revision)
 
 
 def answer(

@@ -6,7 +6,6 @@ Everything is worked out from the formula, passage by passage, with no index to 
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,7 +36,7 @@ from knowledge_engine.models import (
     SourcePage,
 )
 from knowledge_engine.passages import MAX_PASSAGE_BYTES, Document, PassageTerms, not_text, parse_document, passage_terms
-from knowledge_engine.ranking import bm25_term, idf, length_norm, sort_key
+from knowledge_engine.ranking import bm25_term, length_norm, sort_key, term_weights
 from knowledge_engine.writing import check_match, document_bytes, free_id, unsupported_kind
 
 
@@ -245,16 +244,14 @@ def _rank(plan: Plan, stored: Mapping[str, _Stored]) -> Iterable[Candidate]:
         return []
     held = {one: [terms.own + terms.context for terms in found.terms] for one, found in stored.items()}
     average = sum(found.terms[number].length for _, found, number in passages) / len(passages)
-    wanted = Counter(plan.terms)
-    weights = {
-        term: idf(sum(term in held[one][number] for one, _, number in passages), len(passages)) * times
-        for term, times in wanted.items()
-    }
+    weights = term_weights(
+        plan.words, lambda term: sum(term in held[one][number] for one, _, number in passages), len(passages)
+    )
     ranked = []
     for one, found, number in passages:
         terms, counts = found.terms[number], held[one][number]
         # What only the title or a heading above says is cited once: as the document's beginning.
-        if number and not any(term in terms.own for term in wanted):
+        if number and not any(term in terms.own for term in weights):
             continue
         score, norm = 0.0, length_norm(terms.length, average)
         for term, weight in weights.items():

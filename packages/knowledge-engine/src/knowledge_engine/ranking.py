@@ -9,12 +9,18 @@ Source: Robertson & Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from knowledge_engine.analysis import QueryWord
+
 K1 = 1.5
 B = 0.75
+
+#: Of an identifier's weight, for all its parts. The most that a term can count is `K1 + 1` times its weight; standing
+#: once in a passage of forty times the average length, it counts a twentieth.
+PART_SHARE = 0.02
 
 #: How often a term of each field counts in a passage. `title` and `heading` (the headings above a passage) count in
 #: every passage below them, the other catalogue fields in the first passage of their document only.
@@ -37,6 +43,25 @@ def idf(containing: int, total: int) -> float:
     if not 0 <= containing <= total:
         raise ValueError(f"need 0 <= containing <= total, got {containing!r}, {total!r}")
     return math.log(1 + (total - containing + 0.5) / (containing + 0.5))
+
+
+def term_weights(words: Iterable[QueryWord], containing: Callable[[str], int], total: int) -> dict[str, float]:
+    """What each term of a query weighs, in the query's order: its idf, as often as the query holds it.
+
+    Where the corpus holds an identifier whole, its parts weigh `PART_SHARE` of that together: a passage with nothing
+    but parts, in however many places, does not come before one with the identifier itself.
+
+    Args:
+        containing: How many of the `total` passages hold a term; those that none holds are left out.
+    """
+    times: dict[str, float] = {}
+    for word in words:
+        share = PART_SHARE / len(word.parts) if word.parts and containing(word.term) else 1.0
+        times[word.term] = times.get(word.term, 0.0) + 1.0
+        for part in word.parts:
+            times[part] = times.get(part, 0.0) + share
+    known = {term: containing(term) for term in times}
+    return {term: idf(count, total) * times[term] for term, count in known.items() if count}
 
 
 def length_norm(length: Any, average: float) -> Any:

@@ -25,6 +25,8 @@ REVISION = 1
 _APART = '()[]{}"/\\|,;:!?*`&%$@^~'
 _CHUNK = re.compile(rf"[^\s{re.escape(_APART)}]+")
 _BLANKS = bytes.maketrans(_APART.encode(), b" " * len(_APART))
+_HYPHENS = re.compile("[-\u2010-\u2013\u2212'\u2018\u2019\u02bc]")
+_PLAIN = "-\u2010\u2011\u2012\u2013\u2212'\u2018\u2019\u02bc"
 # Both bounds keep hostile text from filling memory.
 _CACHED_CHARS = 48
 _CACHED_CHUNKS = 400_000
@@ -44,6 +46,13 @@ class Token(NamedTuple):
     term: str
     start: int
     end: int
+
+
+class QueryWord(NamedTuple):
+    """A word to look for, and the parts of it if it is an identifier: `S7-1200` has the parts `s7` and `1200`."""
+
+    term: str
+    parts: tuple[str, ...] = ()
 
 
 class _Terms(dict[str, tuple[str, ...]]):
@@ -112,12 +121,29 @@ class Analyzer:
         """All terms, with repeats, for an index."""
         return list(chain.from_iterable(map(self._local.terms.__getitem__, _chunks(text))))
 
-    def query_terms(self, text: str) -> list[str]:
-        """The terms to look for, with repeats: function words are dropped, unless nothing else is there."""
-        words = [form for chunk in _chunks(text) for form in word_forms(chunk)]
+    def query_words(self, text: str) -> list[QueryWord]:
+        """The words to look for, with repeats: function words are dropped, unless nothing else is there.
+
+        Parts belong to the identifier that they are parts of. Those of a compound of plain words (`heat-transfer`)
+        are words as good as the whole, and come by themselves.
+        """
         stop = STOP_WORDS.get(self.language, frozenset())
-        telling = [form for form in words if form not in stop]
-        return list(map(self._local.terms.stem, telling or words))
+        forms = [(at, chunk, word) for at, chunk in enumerate(_chunks(text)) for word in split_words(chunk)]
+        telling = [one for one in forms if one[2].form not in stop]
+        found: list[QueryWord] = []
+        inside = (-1, 0)  # the chunk of the last identifier, and where it ends in that
+        for at, chunk, (form, start, end) in telling or forms:
+            term = self._local.terms.stem(form)
+            if at == inside[0] and end <= inside[1]:
+                found[-1] = QueryWord(found[-1].term, (*found[-1].parts, term))
+                continue
+            found.append(QueryWord(term))
+            inside = (at, end) if _is_identifier(chunk[start:end]) else (-1, 0)
+        return found
+
+    def query_terms(self, text: str) -> list[str]:
+        """The terms of `query_words`, one after another."""
+        return [term for word in self.query_words(text) for term in (word.term, *word.parts)]
 
     def tokens(self, raw: bytes, wanted: Set[str] | None = None) -> list[Token]:
         """The terms with the bytes that each stands for, by start; bytes that are not UTF-8 separate words.
@@ -136,6 +162,13 @@ class Analyzer:
                     found.append(Token(term, chunk.start() + start, chunk.start() + end))
         found.sort(key=itemgetter(1))
         return found if len(text) == len(raw) else _in_bytes(found, text)
+
+
+def _is_identifier(word: str) -> bool:
+    """Whether a word is a name whose parts mean something else: with digits, dots, `_`, `+`, `#`, or mixed case."""
+    pieces = _HYPHENS.split(word)
+    mixed = any(piece[1:] != piece[1:].lower() and piece != piece.upper() for piece in pieces)
+    return mixed or any(not (char.isalpha() or char in _PLAIN) for char in word)
 
 
 def _chunks(text: str) -> list[str]:

@@ -64,6 +64,8 @@ def _simple(char: str) -> str:
     """The compatibility form of one character, where that is one character too; look-alike joiners made one."""
     if ord(char) in _ALIKE:
         return _ALIKE[ord(char)]
+    if char == "\u0131":
+        return "i"  # the small letter of I in Turkish, which folds to i for all other languages
     plain = unicodedata.normalize("NFKC", char)
     return plain.translate(_ALIKE) if len(plain) == 1 else char
 
