@@ -134,5 +134,9 @@ def test_demo_proves_what_it_cites(run: Run, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "a.md bytes" in ran.stdout
     assert ran.stdout.endswith("verified: ok\n")
+    (tmp_path / "docs" / "a.md").write_text("It hums at 40 Hz.\n")
+    assert "sections: none\n" in run(sys.executable, EXAMPLES / "demo.py", tmp_path / "docs", "what hums").stdout
+    blank = run(sys.executable, EXAMPLES / "demo.py", tmp_path / "docs", " ")
+    assert (blank.returncode, blank.stdout.startswith("Ask a question: "), blank.stderr) == (64, True, "")
     empty = run(sys.executable, EXAMPLES / "demo.py", tmp_path / "none", "what hums")
     assert (empty.returncode, "No documents here" in empty.stdout) == (1, True)

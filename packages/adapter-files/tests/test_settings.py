@@ -124,7 +124,35 @@ def test_a_url_of_a_folder_that_does_not_exist_opens_and_says_so(tmp_path: Path)
     result = provider.query(Query(query="valve"))
     assert result.hits == ()
     assert "does not exist" in result.warnings[0]
-    assert provider.health_check().status == "degraded"
+    health = provider.health_check()
+    assert (health.status, "does not exist: create it" in health.message) == ("degraded", True)
+    assert health.details["unreadable"] == health.message
+    assert str(tmp_path) not in health.message
+    put(tmp_path / "typo", "a.md", "A valve.")
+    assert provider.refresh() is True
+    assert [hit.source_id for hit in provider.query(Query(query="valve")).hits] == ["a.md"]
+    assert (provider.health_check().status, "unreadable" in provider.health_check().details) == ("ok", False)
+
+
+def test_a_root_that_is_a_file_and_a_missing_folder_below_the_root_are_told_apart(tmp_path: Path) -> None:
+    put(tmp_path, "a.md")
+    file = resolve_knowledge_backend(f"files:{tmp_path}/a.md").provider()
+    assert file.health_check().message.startswith("The root folder is a file, not a folder")
+    below = resolve_knowledge_backend("files", environ={"KNOWLEDGE_FILES_ROOT": str(tmp_path)}).provider()
+    assert below.health_check().message.startswith("The folder 'knowledge' does not exist")
+    below.dispose()
+    assert below.health_check().status == "down"
+
+
+def test_a_root_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    provider = resolve_knowledge_backend(f"files:{tmp_path}").provider()
+    monkeypatch.setattr("knowledge_files.standalone.os.scandir", refuse)
+    health = provider.health_check()
+    assert (health.status, str(tmp_path) in health.message) == ("degraded", False)
+    assert "The root folder cannot be read (Permission denied)" in health.message
 
 
 def test_the_plugin_states_every_setting_and_its_default() -> None:

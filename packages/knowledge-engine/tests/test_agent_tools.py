@@ -878,3 +878,10 @@ def test_scrubbed_text_is_utf8_and_clean_text_is_untouched(text: str) -> None:
     clean.encode()
     if not any("\ud800" <= char <= "\udfff" for char in text):
         assert clean == text
+
+
+@pytest.mark.parametrize(("value", "given"), [(float("nan"), "nan or infinity"), ("many", "text"), ([1], "a list")])
+def test_a_least_score_that_is_no_finite_number_is_told_in_plain_words(value: object, given: str) -> None:
+    tools = AgentTools(KnowledgeService(MemoryProvider({"a.md": b"x"})))
+    answer = tools.query("x", min_score=value)
+    assert answer["error"].startswith(f"min_score has to be a finite number, not {given}. ")
