@@ -6,8 +6,13 @@ UV := .uv/bin/uv
 RUN := .venv/bin/
 # The lock names the public index; a setting of the machine must not get into it.
 UV_ENV := env -u UV_DEFAULT_INDEX -u UV_INDEX_URL -u UV_INDEX UV_PYTHON_DOWNLOADS=never
+SYNC := $(UV_ENV) $(UV) sync --quiet --locked --all-packages --all-extras --python $(PYTHON)
 DOCS ?= examples/library
 QUERY ?= modbus register byte order
+
+# Through the environment, so that quotes and dollars in a question stay text.
+export DEMO_DOCS := $(value DOCS)
+export DEMO_QUERY := $(value QUERY)
 
 .PHONY: demo test test-all test-all-slow check setup lock bench clean help
 
@@ -26,11 +31,11 @@ setup: .venv/.ready
 	touch $@
 
 .venv/.ready: .uv/.ready uv.lock pyproject.toml $(wildcard packages/*/pyproject.toml)
-	$(UV_ENV) $(UV) sync --quiet --locked --all-packages --all-extras --python $(PYTHON)
+	$(SYNC) || $(SYNC) --system-certs
 	touch $@
 
 demo: setup
-	@$(RUN)python examples/demo.py "$(DOCS)" "$(QUERY)"
+	@$(RUN)python examples/demo.py "$$DEMO_DOCS" "$$DEMO_QUERY"
 
 check: setup
 	$(RUN)ruff check .
