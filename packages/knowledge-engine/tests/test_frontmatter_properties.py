@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from knowledge_engine.errors import InvalidArgumentError, InvalidFrontmatterError
@@ -134,9 +134,18 @@ def test_any_block_gives_strict_json_and_never_raises(lines: list[str], end: str
     assert all(1 <= issue.line <= last and issue.path == "p" and issue.mend for issue in found.issues)
 
 
+nasty_bytes = st.lists(
+    st.sampled_from([*NASTY, *LINES, "\n", "\r", "# c\n", "a:", " "]).map(str.encode) | st.binary(max_size=3),
+    max_size=20,
+).map(b"".join)
+
+
 @given(
-    st.binary(max_size=60), st.sampled_from([b"", b"---\n", b"\xef\xbb\xbf---\r\n"]), st.sampled_from([b"", b"\n---\n"])
+    st.binary(max_size=60) | nasty_bytes,
+    st.sampled_from([b"", b"---\n", b"\xef\xbb\xbf---\r\n"]),
+    st.sampled_from([b"", b"\n---\n", b"\n---\n\n# c\n---\n# d\na: b\n---\n"]),
 )
+@settings(max_examples=300)
 def test_any_bytes_are_read(data: bytes, head: bytes, tail: bytes) -> None:
     raw = head + data + tail
     found = parse_frontmatter(raw)

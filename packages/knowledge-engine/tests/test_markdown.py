@@ -23,6 +23,16 @@ def linked(text: str) -> list[tuple[str, str]]:
 # What is a heading
 
 
+def test_a_quoted_heading_is_none_also_below_quoted_text() -> None:
+    assert titles("# A\n> text\n> # B\n> more\n# C\n") == ["A", "C"]
+
+
+@pytest.mark.parametrize("blank", ["", "\n", "\n\n", "\n\n\n\n"])
+def test_lists_end_before_the_heading_below_them(blank: str) -> None:
+    assert titles(f"- a\n{blank}- b\n  c\n{blank}1. d\n{blank}   # no\n{blank}# A\n- e\n{blank}# B") == ["A", "B"]
+    assert titles(f"- a\n{blank}text\n===\n") == (["text"] if blank else [])
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -390,6 +400,21 @@ def test_links_are_read_as_commonmark_reads_them(text: str, expected: list[tuple
     assert linked(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[```\\``", []),
+        ("[x](y) ```\\`` z", [("y", "x")]),
+        ("\\`` [x](y) ``", [("y", "x")]),
+        ("\\`` [x](y) `", []),
+        ("`` [x](y) \\``", []),
+        ("` [x](y) \\``", [("y", "x")]),
+    ],
+)
+def test_an_escaped_backtick_begins_no_code_but_those_behind_it_do(text: str, expected: list[tuple[str, str]]) -> None:
+    assert linked(text) == expected
+
+
 def test_links_are_looked_for_only_from_the_start_asked_for() -> None:
     raw = b"---\nx: '[[meta]]'\n---\n[[body]]\n"
     (link,) = find_links(raw, raw.index(b"[[body"))
@@ -435,6 +460,17 @@ HOSTILE += [
     "a\n---\n",
     "~~~\n",
     "\r",
+    "- a\n\n",
+    "- a\n\n\n\n\n",
+    "- a\n  b\n",
+    "> a\n",
+    "    a\n\n",
+    "[a](x\\(",
+    "[a]((x)",
+    '[a](b "\\"',
+    "[a]: <\\<",
+    "[\\]",
+    "<a b='c'",
 ]
 
 

@@ -151,6 +151,8 @@ INLINE = [
     "![",
     "`",
     "``",
+    "```",
+    "\\`",
     "\\",
     "text ",
     "*",
@@ -200,6 +202,20 @@ def test_inline_links_are_those_of_markdown_it(text: str) -> None:
     # HTML blocks come from lines that begin with a tag; blocks are tested above.
     assume(not re.search(r"^<|^\s*[-=]+\s*$", text, re.M))
     assert sorted(link.target for link in find_links(text.encode())) == destinations(text)
+
+
+NASTY = sorted(
+    {*PIECES.replace("\n", "|").split("|"), *INLINE, *"\r\n\t >-*+1.[]()<>`~\\\"'|:#=!&;^\0", "[[", "\xff", "---\n"}
+)
+any_bytes = st.lists(st.sampled_from([piece.encode("latin-1") for piece in NASTY]), max_size=40).map(b"".join)
+
+
+@given(any_bytes | st.binary(max_size=60), st.integers(0, 3))
+@settings(max_examples=400)
+@example(b"[```\\``", 0)
+def test_no_bytes_whatever_make_the_scanner_or_the_links_raise(raw: bytes, start: int) -> None:
+    scan(raw, min(start, len(raw)))
+    find_links(raw, min(start, len(raw)))
 
 
 @given(bodies, separators)

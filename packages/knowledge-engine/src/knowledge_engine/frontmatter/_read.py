@@ -16,7 +16,7 @@ _MAX_ISSUES: Final = 100
 OPENING: Final = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*+(?:\r?\n|\r?\Z)")
 _CLOSING = re.compile(rb"\n(---[ \t]*+(?:\r?\n|\r?\Z))")
 # Blank lines, then a fence with a `key:` line right below it, which a thematic break seldom has.
-_SECOND = re.compile(rb"((?:[ \t]*+\r?\n)*+)---[ \t]*+\r?\n(?:[ \t]*+#[^\n]*+\n)*+[\w.-]++:(?=[ \t\r\n])")
+_SECOND = re.compile(rb"([ \t\r\n]*+)(?<=\n)---[ \t]*+\r?\n(?:[ \t]*+#[^\n]*+\n)*[\w.-]++:(?=[ \t\r\n])")
 _SEVERITY: Final[dict[str, Severity]] = {
     "frontmatter-missing": "info",
     "frontmatter-second-block": "warning",

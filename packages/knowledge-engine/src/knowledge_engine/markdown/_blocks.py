@@ -22,18 +22,19 @@ from bisect import bisect_left
 from typing import Final, NamedTuple
 
 from knowledge_engine.markdown._syntax import (
+    AFTER_PLAIN_ITEMS,
+    AFTER_PLAIN_QUOTE,
     ATX,
     ATX_LINE,
     BEFORE_BLANK,
+    BEFORE_UNINDENTED,
     BULLET_OR_NUMBER,
     CLOSING_FENCE,
     FENCE,
     FENCE_LINE,
-    INDENTED_LINES,
     INTERESTING,
     LETTERS,
-    PLAIN_ITEMS,
-    PLAIN_QUOTE,
+    PLAIN_ITEM,
     RULE,
     SETEXT,
     SPACES,
@@ -145,28 +146,43 @@ class Blocks:
         if sign in b"*+-0123456789":
             return self._plain_items(at) or self._one_line(at)
         if sign == 0x3E and self._stack == [0] and self._leaf <= _TEXT:
-            quote = PLAIN_QUOTE.match(self._text, at)
-            if quote and quote.end() > at:
+            # From the end of the line before: this one may be none.
+            end = self._after(AFTER_PLAIN_QUOTE, at - 1)
+            if end > at:
                 self._leaf = _TEXT
-                return quote.end()
+                return end
         return self._one_line(at)
 
     def _plain_items(self, at: int) -> int:
         """Pass over items at the margin that hold plain text, up to the last; 0 if there are none."""
-        items = PLAIN_ITEMS.match(self._text, at)
-        if not items or items.end() == at:
+        text = self._text
+        item = PLAIN_ITEM.match(text, at)
+        if item is None:
+            return 0
+        end = self._after(AFTER_PLAIN_ITEMS, at)
+        # Each item at the margin ends whatever is open, so only the last one matters.
+        line = last = text.rfind(b"\n", at, end - 1) + 1 or at
+        while last > at:
+            if later := PLAIN_ITEM.match(text, last):
+                item = later
+                break
+            last = text.rfind(b"\n", at, last - 1) + 1 or at
+        if last == at < line:
             return 0
         self._at = at
-        last, mark_end = items.span(1)
-        if self._text.find(b"\n", last) + 1 < items.end():
-            if last > at:
-                self._close(0)
-                self._floor = last
-            return last if last > at else 0
         self._close(0)
-        self._stack.append(mark_end - last)
+        if last < line:
+            # What lies in it needs a closer look.
+            self._floor = last
+            return last
+        self._stack.append(item.end() - last)
         self._leaf = _TEXT
-        return items.end()
+        return end
+
+    def _after(self, line_end: re.Pattern[bytes], at: int) -> int:
+        """Where the line begins behind the line end that is found first from `at` on."""
+        found = line_end.search(self._text, at)
+        return found.end() if found else self._size
 
     def _skip_text(self, at: int) -> int:
         """Pass over lines that are text or blank, to the start of the next that may be more."""
@@ -340,7 +356,7 @@ class Blocks:
     def _begin_code(self) -> None:
         self._leaf, self._leaf_start = _CODE, self._at
         if not self._stack:
-            self._next = INDENTED_LINES.match(self._text, self._at).end()  # type: ignore[union-attr]
+            self._next = self._after(BEFORE_UNINDENTED, self._next - 1)
             self._end_leaf(self._next)
 
     def _begin_fence(self, fence: bytes) -> None:
@@ -366,8 +382,7 @@ class Blocks:
             self._next = self._text.find(b"\n", found.end()) + 1 if found else 0
             self._next = self._next or self._size
         elif not self._stack:
-            blank = BEFORE_BLANK.search(self._text, self._next - 1)
-            self._next = blank.end() if blank else self._size
+            self._next = self._after(BEFORE_BLANK, self._next - 1)
         else:
             return
         self._end_leaf(self._next)

@@ -14,14 +14,14 @@ from knowledge_engine.markdown._syntax import DEFINITION, INLINE_TARGET, TAG
 
 # Where text ends that markup may span: at a blank line, an item, a heading.
 _BREAK = re.compile(rb"\n(?=[ \t>]*+(?:\n|\Z|[*+-][ \t]|[0-9]{1,9}[.)][ \t]|#{1,6}[ \t]))")
-_MARKS = re.compile(rb"[ \t\n>]*+(?:(?:[*+-]|[0-9]{1,9}[.)])[ \t]++)*+")
+_MARKS = re.compile(rb"[ \t\n>]*+(?:(?:[*+-]|[0-9]{1,9}[.)])[ \t]++)*")
 _TOKEN = re.compile(
     rb"\\[!-/:-@\[-`{-~]|(?P<ticks>`++)|(?P<tag><)|(?P<close>\])"
-    rb"|!?\[\[(?P<target>[^\[\]|\n]{1,500}+)(?:\|(?P<alias>[^\[\]\n]{0,500}+))?+\]\]|(?P<open>!?\[)"
+    rb"|!?\[\[(?P<target>[^\[\]|\n]{1,500}+)(?:\|(?P<alias>[^\[\]\n]{0,500}+))?\]\]|(?P<open>!?\[)"
 )
 _TICKS = re.compile(rb"`++")
 _AUTOLINK = re.compile(rb"<([A-Za-z][A-Za-z0-9+.-]{1,31}:[^\x00-\x20<>]*+)>")
-_LABEL = re.compile(rb"\[((?:[^\\\[\]]|\\[\x00-\xff]){0,999}+)\]")
+_LABEL = re.compile(rb"\[((?:[^\\\[\]]|\\[\x00-\xff]){0,999})\]")
 _MAX_LABEL = 999
 # Bytes of a link's text that are shown: images nest, and each shows those inside.
 _MAX_TEXT = 1000
@@ -121,7 +121,8 @@ class _Finder:
             elif kind == "ticks":
                 if ticks is None:
                     ticks = _positions(text, token.start(), end)
-                at = _after_code(ticks[len(token[0])], token.start(), at)
+                # What is left of a run behind an escaped backtick begins a span too, though it is no run that ends one.
+                at = _after_code(ticks.get(len(token[0]), []), token.start(), at)
             elif kind == "tag":
                 at = self._tag(token.start(), end)
             elif kind:

@@ -1,6 +1,10 @@
 """The patterns of CommonMark's block structure, over bytes. None backtracks more than a line's length.
 
 They are used on text whose lines all end at LF; the scanner sees to that.
+
+Only single characters are repeated possessively, never groups: before 3.11.5 Python loses its place where the last
+round of a possessive group fails. So a repeated group is one that can match in one way only, and has few rounds, or the
+first line is looked for that is none of its rounds.
 """
 
 from __future__ import annotations
@@ -29,8 +33,8 @@ CLOSING_FENCE: Final = {
 }
 #: The end of the last line before a blank one.
 BEFORE_BLANK: Final = re.compile(rb"\n(?=[ \t]*+(?:\n|\Z))")
-#: Lines of an indented code block, blank ones included.
-INDENTED_LINES: Final = re.compile(rb"(?:(?: {4}| {0,3}\t)[^\n]*+(?:\n|\Z)|[ \t]*+\n)*+")
+#: The end of a line before one that is neither indented code nor blank.
+BEFORE_UNINDENTED: Final = re.compile(rb"\n(?! {4}| {0,3}\t|[ \t]*+\n|\Z)")
 #: A heading at the margin, seen from its line start.
 ATX_LINE: Final = re.compile(rb"(#{1,6})(?=[ \t\n]|\Z)")
 #: A fence of backticks at the margin, seen from its line start.
@@ -38,15 +42,15 @@ FENCE_LINE: Final = re.compile(rb"(`{3,}+)[^`\n]*+(?:\n|\Z)")
 #: First bytes of lines that are plain text.
 LETTERS: Final = frozenset(range(0x80, 0x100)) | frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 # Begins text that is nothing else, whatever stands before it.
-_PLAIN = rb"(?:[A-Za-z\x80-\xff(\"'\[$@&]|\*\*[A-Za-z]|`[^`\n])[^\n]*+\n"
+_PLAIN = rb"(?:[A-Za-z\x80-\xff(\"'\[$@&]|\*\*[A-Za-z]|`[^`\n])"
 _MARK = rb"(?:[*+-]|[0-9]{1,9}[.)]) "
-#: Items at the margin and below them lines of plain text, items among them, as most lists consist of; from one line
-#: start to another. Each item at the margin ends whatever is open, so only the last (group 1) needs a closer look.
-PLAIN_ITEMS: Final = re.compile(
-    rb"(?:(%(m)b)%(p)b(?:(?: ++(?:%(m)b)?+)?+%(p)b)*+(?:\n++(?=%(m)b%(p)b))?+)*+" % {b"m": _MARK, b"p": _PLAIN}
-)
-#: Lines of plain text in a block quote at the margin.
-PLAIN_QUOTE: Final = re.compile(rb"(?:> ?%(p)b)*+" % {b"p": _PLAIN})
+#: An item at the margin that begins with plain text, up to that text.
+PLAIN_ITEM: Final = re.compile(_MARK + rb"(?=" + _PLAIN + rb")")
+#: The end of the last line of plain text, be it an item's first, as most lists consist of. Blank lines are among them
+#: before an item at the margin; more than two are left to a closer look, so that none is read over and over.
+AFTER_PLAIN_ITEMS: Final = re.compile(rb"\n(?! *+(?:%(m)b)?%(p)b|\n{1,2}%(m)b%(p)b)" % {b"m": _MARK, b"p": _PLAIN})
+#: The end of a line before one that is not plain text in a block quote at the margin.
+AFTER_PLAIN_QUOTE: Final = re.compile(rb"\n(?!> ?" + _PLAIN + rb")")
 
 _BLOCK_TAGS = (
     b"address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl|dt"
@@ -57,7 +61,7 @@ _BLOCK_TAGS = (
 #: A complete opening or closing tag.
 TAG: Final = re.compile(
     rb"<(?:[A-Za-z][A-Za-z0-9-]*+"
-    rb"(?:\s++[a-zA-Z_:][a-zA-Z0-9:._-]*+(?:\s*+=\s*+(?:[^\s\"'=<>`]++|'[^']*+'|\"[^\"]*+\"))?+)*+\s*+/?"
+    rb"(?:\s++[a-zA-Z_:][a-zA-Z0-9:._-]*+(?:\s*+=\s*+(?:[^\s\"'=<>`]++|'[^']*+'|\"[^\"]*+\"))?)*\s*+/?"
     rb"|/[A-Za-z][A-Za-z0-9-]*+\s*+)>"
 )
 _TAG_LINE = re.compile(TAG.pattern + rb"\s*+\Z")
@@ -75,20 +79,23 @@ _TO_MARK = (
 )
 
 # Parentheses in it are balanced, to a depth of two.
-_DESTINATION = rb"(<(?:[^<>\\\n]|\\[^\n])*+>|(?!<)(?:%(c)b|\((?:%(c)b|\((?:%(c)b)*+\))*+\))++)" % {
-    b"c": rb"[^\s()\\\x00-\x1f\x7f]|\\[^\s]|\\(?=\s)"
+_DESTINATION = rb"(<[^<>\\\n]*+(?:\\[^\n][^<>\\\n]*+)*>|(?!<)(?:%(c)b|\((?:%(c)b|\((?:%(c)b)*\))*\))+)" % {
+    b"c": rb"[^\s()\\\x00-\x1f\x7f]++|\\[^\s]|\\(?=\s)"
 }
-_TITLE = rb"(?:\"(?:[^\"\\]|\\[\x00-\xff])*+\"|'(?:[^'\\]|\\[\x00-\xff])*+'|\((?:[^()\\]|\\[\x00-\xff])*+\))"
+_TITLE = rb"(?:%s|%s|%s)" % tuple(
+    rb"%b[^%b\\]*+(?:\\[\x00-\xff][^%b\\]*+)*%b" % (opening, signs, signs, closing)
+    for opening, signs, closing in ((b'"', b'"', b'"'), (b"'", b"'", b"'"), (rb"\(", b"()", rb"\)"))
+)
 #: A link reference definition, as it may open a paragraph. Groups: label, destination.
 DEFINITION: Final = re.compile(
-    rb"[ \t]*+\[(?!\s*+\])((?:[^\\\[\]]|\\[\x00-\xff]){1,999}+)\]:[ \t]*+(?:\n[ \t]*+)?"
+    rb"[ \t]*+\[(?!\s*+\])((?:[^\\\[\]]|\\[\x00-\xff]){1,999})\]:[ \t]*+(?:\n[ \t]*+)?"
     + _DESTINATION
     + rb"(?:(?:[ \t]++(?:\n[ \t]*+)?|\n[ \t]*+)"
     + _TITLE
     + rb"[ \t]*+(?:\n|\Z)|[ \t]*+(?:\n|\Z))"
 )
 #: What follows the text of an inline link. Group: destination.
-INLINE_TARGET: Final = re.compile(rb"\(\s*+(?:" + _DESTINATION + rb"(?:\s++" + _TITLE + rb")?+)?+\s*+\)")
+INLINE_TARGET: Final = re.compile(rb"\(\s*+(?:" + _DESTINATION + rb"(?:\s++" + _TITLE + rb")?)?\s*+\)")
 
 
 def html_block(line: bytes, at: int, *, after_text: bool) -> re.Pattern[bytes] | bool | None:
