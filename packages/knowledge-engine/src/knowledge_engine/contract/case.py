@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from hypothesis import strategies as st
 
+from knowledge_engine.contract.asking import texts
 from knowledge_engine.contract.corpora import CROWD_QUERIES, corpora, crowded, queries
 from knowledge_engine.contract.law import shown
 from knowledge_engine.models import Query
@@ -114,8 +115,10 @@ class ProviderCase(_Case[IKnowledgeProvider]):
 
     def open(self, docs: Mapping[str, bytes] | None = None) -> IKnowledgeProvider:
         """A provider over these documents; by default over some that are drawn, or over the fixed corpus."""
-        self.docs = self._documents(docs)
-        self.opened = _opened(self._enter(self.docs))
+        given = self._documents(docs)
+        self.opened = _opened(self._enter(given))
+        # What is no text among the files of a live backend is listed by none.
+        self.docs = given if docs is not None or self.corpus is None else texts(given)
         return self.opened.provider
 
     def crowd(self) -> tuple[IKnowledgeProvider, str]:
