@@ -366,3 +366,26 @@ def test_the_documentation_tells_each_law_as_it_is() -> None:
     text = Path(__file__).parents[3].joinpath("docs", "adapters.md").read_text(encoding="utf-8")
     told = set(re.findall(r"^- `([a-z-]+)`: (.*)$", text, re.MULTILINE))
     assert told == {(law.name, law.statement) for law in (*LAWS.values(), *FS_LAWS.values())}
+
+
+def test_a_flag_that_hides_a_power_is_untrue() -> None:
+    class Modest(MemoryProvider):
+        @property
+        def capabilities(self) -> Capabilities:
+            return super().capabilities.model_copy(update={"citations": False})
+
+    with pytest.raises(BrokenLawError, match="`citations` is False"):
+        check_law("capabilities-true", opener(Modest), depth=QUICK)
+
+
+def test_a_query_that_always_fails_is_reported_and_ends_no_run() -> None:
+    class Broken(MemoryProvider):
+        def query(self, query: Query) -> QueryResult:
+            raise KeyError(query.query)
+
+    report = run_contract(opener(Broken), laws=["list-ascending"], depth=QUICK)
+    assert "list-ascending" in report.passed
+    report = run_contract(opener(Broken), laws=["capabilities-true"], depth=QUICK)
+    assert [failure.law for failure in report.failed] == ["capabilities-true"]
+    assert "KeyError" in report.failed[0].problem
+    assert "not each time" not in report.failed[0].problem

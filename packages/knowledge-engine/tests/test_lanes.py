@@ -10,7 +10,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from knowledge_engine.errors import BusyError, InvalidArgumentError, NotFoundError, UnavailableError
+from knowledge_engine.errors import BusyError, InvalidArgumentError, NotFoundError, ProviderError, UnavailableError
 from knowledge_engine.lanes import Lane
 
 LIMIT_S = 10
@@ -219,3 +219,14 @@ def test_many_callers_at_once_all_get_their_own_answer() -> None:
     assert (lane.running, lane.abandoned) == (0, 0)
     assert lane.close(LIMIT_S)
     _until_none("busy")
+
+
+@pytest.mark.parametrize("ending", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+def test_a_call_that_would_end_the_process_is_only_a_failure(ending: BaseException) -> None:
+    def call() -> None:
+        raise ending
+
+    lane = Lane("x", max_concurrent=1, max_abandoned=1)
+    with pytest.raises(ProviderError, match=type(ending).__name__):
+        lane.submit(call).result(timeout=60)
+    lane.close()

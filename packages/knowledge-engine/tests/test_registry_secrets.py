@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import pickle
 import traceback
+import unicodedata
 from io import StringIO
 from typing import Any
 from urllib.parse import quote
@@ -251,3 +253,18 @@ def test_causes_that_go_round_in_circles_are_followed_once() -> None:
 def test_a_secret_that_was_not_quoted_is_not_shown_either(secret: str, url: str) -> None:
     assert secret not in redact_url(url.format(secret))
     assert secret in url_secrets(url.format(secret))
+
+
+@pytest.mark.parametrize("form", ["bytes", "repr of bytes", "percent", "base64", "decomposed"])
+def test_a_secret_is_hidden_in_the_forms_that_clients_show(form: str) -> None:
+    secret = "s3cr3t-Tokén/€&x"
+    raw = secret.encode()
+    shown = {
+        "bytes": repr(ValueError(raw)),
+        "repr of bytes": f"bad {raw!r}",
+        "percent": quote(raw).replace("%C3", "%c3").replace("%A9", "%a9").replace("%E2", "%e2").replace("%AC", "%ac"),
+        "base64": "Basic " + base64.b64encode(raw).decode(),
+        "decomposed": unicodedata.normalize("NFD", secret),
+    }[form]
+    assert Secrets([secret]).hide(shown) != shown
+    assert "***" in Secrets([secret]).hide(shown)

@@ -10,7 +10,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from knowledge_engine.errors import BusyError, InvalidArgumentError, KnowledgeError, UnavailableError
+from knowledge_engine.errors import BusyError, InvalidArgumentError, KnowledgeError, ProviderError, UnavailableError
 
 T = TypeVar("T")
 
@@ -32,8 +32,12 @@ class LaneCall(Future[T]):
         assert call is not None, "a call runs once"
         try:
             result = call()
-        except BaseException as error:  # whatever it is, whoever waits gets it
+        except Exception as error:
             return partial(self.set_exception, error)
+        except BaseException as error:  # SystemExit and its like: one backend must not end the host
+            failure = ProviderError(f"The backend ended with {type(error).__name__}", mend="The cause says more.")
+            failure.__cause__ = error
+            return partial(self.set_exception, failure)
         return partial(self.set_result, result)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import traceback
+import unicodedata
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
@@ -116,6 +118,7 @@ def _texts(error: BaseException) -> Iterator[str]:
         seen.add(id(each))
         yield from traceback.format_exception_only(each)
         yield from (text for text in each.args if isinstance(text, str))
+        yield from (repr(data)[2:-1] for data in each.args if isinstance(data, bytes))
         waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
 
 
@@ -137,4 +140,11 @@ def _forms(value: str) -> Iterator[str]:
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     raw = value.encode("utf-8", "surrogatepass")
-    yield from (quote(raw), quote(raw, safe=""), quote_plus(raw))
+    for quoted in (quote(raw), quote(raw, safe=""), quote_plus(raw)):
+        yield quoted
+        yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
+    yield repr(raw)[2:-1]
+    yield base64.b64encode(raw).decode().rstrip("=")
+    yield base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    yield unicodedata.normalize("NFD", value)
+    yield unicodedata.normalize("NFC", value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -161,7 +161,9 @@ def provider_powers(
         opened = _opened(value)
         provider = opened.provider
         if reference_ranking is None:
-            reference_ranking = provider.query(Query(query="probe", top_k=1)).engine == "bm25"
+            reference_ranking = False
+            with suppress(Exception):  # a query that fails breaks laws; here it only cannot be asked
+                reference_ranking = provider.query(Query(query="probe", top_k=1)).engine == "bm25"
         found = {
             "corpus": corpus is None,
             "writable": provider.capabilities.writable,

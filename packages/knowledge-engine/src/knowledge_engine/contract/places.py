@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from hypothesis import configuration
-from hypothesis.errors import HypothesisException
+from hypothesis.errors import HypothesisException, HypothesisWarning
 
 from knowledge_engine.contract.asking import every_source
 from knowledge_engine.contract.case import Opened, OpenProvider
@@ -110,6 +111,11 @@ class Scratch:
                     f"The scratch place is not empty, it holds {len(held)} documents",
                     mend="Name an empty one: whatever is in it would be deleted.",
                 )
+            health = provider.health_check()
+            if health.skipped or health.details.get("other_files"):
+                raise UnfitPlaceError(
+                    "The scratch place holds files that are no documents", mend="Name one with nothing in it."
+                )
         with _told("The scratch place cannot be written"):
             self._probe()
 
@@ -182,7 +188,9 @@ def try_laws(
 ) -> Report:
     """As `run_contract`; a law that hypothesis cannot try counts as skipped, and nothing is left in this folder."""
     reports = []
-    with _nothing_kept():
+    with _nothing_kept(), warnings.catch_warnings():
+        # Live documents are large to print; that is no fault of the backend.
+        warnings.simplefilter("ignore", HypothesisWarning)
         for name in names:
             progress(LAWS[name])
             try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from knowledge_engine.citations import content_hash
 from knowledge_engine.contract.asking import ask, every_source, texts
 from knowledge_engine.contract.case import ProviderCase
 from knowledge_engine.contract.corpora import HURT, ODD, corpora, hostile_ids, sample
@@ -63,7 +64,7 @@ def protocol_shape(case: ProviderCase) -> None:
 
 @law("read", source="Capabilities", hint="what `capabilities` returns, and which `mode_used` answers give")
 def capabilities_true(case: ProviderCase) -> None:
-    """Flags are true both ways: a mode is used exactly when its flag is set, and no passage is over the limit."""
+    """Flags are true both ways: modes and citations work exactly when their flag is set; no passage is over the limit."""
     provider = case.open()
     flags = provider.capabilities
     modes: tuple[tuple[Mode, bool], ...] = (("vector", flags.vector_search), ("hybrid", flags.hybrid_search))
@@ -72,7 +73,12 @@ def capabilities_true(case: ProviderCase) -> None:
         need(
             (result.mode_used == mode) is has, f"`{mode}_search` is {has}, and a query of it says {result.mode_used!r}"
         )
-    for hit in ask(provider, "valve pump", top_k=100, per_source=10).hits:
+    hits = ask(provider, "valve pump", top_k=100, per_source=10).hits
+    proved = [
+        hit for hit in hits if content_hash(case.docs[hit.source_id][hit.span.start : hit.span.end]) == hit.content_hash
+    ]
+    need(flags.citations or not proved, "`citations` is False, and every citation can be proved")
+    for hit in hits:
         size, most = hit.span.end - hit.span.start, flags.max_chunk_bytes
         need(most is None or size <= most, f"a passage has {size} bytes, `max_chunk_bytes` is {most}")
 
