@@ -900,3 +900,15 @@ def test_many_threads_may_ask_at_once() -> None:
     assert len(answers) == 60
     assert all(answer == answers[0] for answer in answers)
     provider.dispose()
+
+
+def test_what_one_backend_raises_comes_out_coded_and_without_its_words() -> None:
+    class Broken(MemoryProvider):
+        def get_source(self, source_id: str) -> Source:
+            raise RuntimeError("hunter22 in /srv/kb")
+
+    provider = FederatedProvider({"one": Broken({"a.md": b"x"})})
+    with pytest.raises(ProviderError) as raised:
+        provider.get_source("one:a.md")
+    assert "hunter22" not in str(raised.value)
+    provider.dispose()

@@ -81,10 +81,16 @@ class Backends:
         Raises:
             UnavailableError: When it does not answer in time.
             BusyError: When too many earlier calls hang.
+            ProviderError: When it raises what is not one of our errors.
         """
         given = self._lanes[name].submit(partial(call, self.providers[name]))
         self._wait(name, given, time.monotonic() + self.timeout_s)
-        return given.result()
+        try:
+            return given.result()
+        except KnowledgeError:
+            raise
+        except Exception as error:
+            raise _coded(error) from error
 
     def ask_all(self, call: Callable[[str, IKnowledgeProvider], T], names: Iterable[str] | None = None) -> Answers[T]:
         """What the call returns for each backend, or why it does not."""
