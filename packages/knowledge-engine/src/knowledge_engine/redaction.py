@@ -15,6 +15,7 @@ from knowledge_engine.errors import KnowledgeError
 HIDDEN = "***"
 #: Shorter values are not looked for: hiding each "a" of a message leaves nothing to read.
 SHORTEST_SECRET = 4
+_LONG = 1024
 
 _SECRET_PARAMETER = re.compile(r"token|secret|pass|pwd|key|auth|sig|cred|ticket|code|jwt|session", re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|TICKET|(API|ACCESS|PRIVATE)_?KEY")
@@ -140,9 +141,11 @@ def _forms(value: str) -> Iterator[str]:
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     raw = value.encode("utf-8", "surrogatepass")
-    for quoted in (quote(raw), quote(raw, safe=""), quote_plus(raw)):
-        yield quoted
-        yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
+    quoted = (quote(raw), quote(raw, safe=""), quote_plus(raw))
+    yield from quoted
+    if len(value) > _LONG:
+        return  # a long value is no token that clients quote; each form costs a search of each text
+    yield from (re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), one) for one in quoted)
     yield repr(raw)[2:-1]
     yield base64.b64encode(raw).decode().rstrip("=")
     yield base64.urlsafe_b64encode(raw).decode().rstrip("=")
