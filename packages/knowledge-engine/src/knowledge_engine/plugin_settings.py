@@ -60,6 +60,32 @@ class PluginInfo:
         return {setting.name.removeprefix(prefix).lower(): setting for setting in self.settings}
 
 
+class Described:
+    """What has the names of a plugin: a handle of a backend, a transport."""
+
+    _info: PluginInfo
+
+    @property
+    def slug(self) -> str:
+        """The name by which it is found."""
+        return self._info.slug
+
+    @property
+    def name(self) -> str:
+        """The name for people."""
+        return self._info.name
+
+    @property
+    def description(self) -> str:
+        """One or two sentences."""
+        return self._info.description
+
+    @property
+    def version(self) -> str:
+        """The plugin's version; may be empty."""
+        return self._info.version
+
+
 def describe(plugin: Plugin) -> PluginInfo:
     """What a loaded plugin of the groups of backends or transports says of itself; `slug` and `name` are never empty.
 

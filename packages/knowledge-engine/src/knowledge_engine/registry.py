@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 from knowledge_engine.errors import ConfigurationError, UnknownBackendError
 from knowledge_engine.groups import PROVIDERS, install_hint
-from knowledge_engine.plugin_settings import PluginInfo, Settings, SettingValue, describe
+from knowledge_engine.plugin_settings import Described, PluginInfo, Settings, SettingValue, describe
 from knowledge_engine.plugins import Plugin, PluginName, find_plugins, load_plugin
 from knowledge_engine.redaction import redact_url
 
@@ -28,7 +28,7 @@ MAX_URL_CHARS = 20_000
 _SHOWN_NAME = re.compile(r"[\w.+#-]{1,40}")
 
 
-class KnowledgeBackendHandle:
+class KnowledgeBackendHandle(Described):
     """One backend with one set of settings, taken when the handle was made.
 
     The handle is what is shared: all that call `provider()` on it get the same provider. Two handles share nothing,
@@ -56,26 +56,6 @@ class KnowledgeBackendHandle:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self.close()
-
-    @property
-    def slug(self) -> str:
-        """The name by which it is found."""
-        return self._info.slug
-
-    @property
-    def name(self) -> str:
-        """The name for people."""
-        return self._info.name
-
-    @property
-    def description(self) -> str:
-        """One or two sentences."""
-        return self._info.description
-
-    @property
-    def version(self) -> str:
-        """The adapter's version; may be empty."""
-        return self._info.version
 
     @property
     def url(self) -> str:

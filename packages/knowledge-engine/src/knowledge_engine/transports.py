@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from knowledge_engine.errors import ConfigurationError
 from knowledge_engine.groups import TRANSPORTS, install_hint
-from knowledge_engine.plugin_settings import PluginInfo, SettingInfo, Settings, SettingValue, describe
+from knowledge_engine.plugin_settings import Described, PluginInfo, SettingInfo, Settings, SettingValue, describe
 from knowledge_engine.plugins import Plugin, find_plugins, load_plugin
 
 if TYPE_CHECKING:
     from knowledge_engine.service import KnowledgeService
 
 
-class KnowledgeTransport:
+class KnowledgeTransport(Described):
     """An installed transport. It holds no settings: each `serve` gets its own."""
 
     def __init__(self, plugin: Plugin, info: PluginInfo) -> None:
@@ -24,26 +24,6 @@ class KnowledgeTransport:
 
     def __repr__(self) -> str:
         return f"<KnowledgeTransport {self.slug!r} {self.version}>"
-
-    @property
-    def slug(self) -> str:
-        """The name by which it is found."""
-        return self._info.slug
-
-    @property
-    def name(self) -> str:
-        """The name for people."""
-        return self._info.name
-
-    @property
-    def description(self) -> str:
-        """One or two sentences."""
-        return self._info.description
-
-    @property
-    def version(self) -> str:
-        """Its version; may be empty."""
-        return self._info.version
 
     def settings(self) -> dict[str, SettingInfo]:
         """What may be set, by the short name that `serve` takes."""
