@@ -40,7 +40,7 @@ class Shelf(Base):  # type: ignore[misc]
         del self.shelf[source_id]
 
     def refresh(self, paths: Any = None) -> bool:
-        held = {one: found.raw for one, found in self._snapshot().items()}
+        held = {one: found.raw for one, found in self._corpus().stored.items()}
         for one in held.keys() - self.shelf.keys():
             super().delete_source(one)
         for one, raw in self.shelf.items():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge_engine import memory
 from knowledge_engine.analysis import Analyzer, QueryWord
 from knowledge_engine.citations import verify_citation
 from knowledge_engine.errors import (
@@ -24,7 +25,7 @@ from knowledge_engine.errors import (
 )
 from knowledge_engine.memory import MemoryProvider
 from knowledge_engine.models import ByteSpan, Hit, IngestRequest, Query, QueryResult
-from knowledge_engine.passages import MAX_PASSAGE_BYTES, not_text
+from knowledge_engine.passages import MAX_PASSAGE_BYTES, Document, PassageTerms, not_text, parse_document
 from knowledge_engine.ports import (
     ExplainingProvider,
     IKnowledgeProvider,
@@ -420,3 +421,32 @@ def test_of_writers_on_one_version_one_wins() -> None:
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ["conflict"] * 7 + ["stored"]
+
+
+def test_only_queries_work_out_the_terms_of_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    terms = memory.passage_terms
+
+    def noted(document: Document, raw: bytes, analyzer: Analyzer) -> Iterator[PassageTerms]:
+        asked.append(document.source_id)
+        return terms(document, raw, analyzer)
+
+    monkeypatch.setattr(memory, "passage_terms", noted)
+    shelf = MemoryProvider({"a.md": b"tea", "b.md": b"coffee"})
+    shelf.list_sources(filter={"kind": "x"})
+    shelf.read_source("a.md")
+    shelf.health_check()
+    assert asked == []
+    shelf.query(Query(query="tea"))
+    shelf.query(Query(query="coffee"))
+    assert sorted(asked) == ["a.md", "b.md"]
+
+
+def test_what_was_parsed_before_is_served_as_files() -> None:
+    raw = b"---\ntitle: Tea\n---\nHow to brew.\n"
+    shelf = MemoryProvider.of_files([(parse_document("a/tea.md", raw), raw)], id="shelf")
+    source = shelf.get_source("a/tea.md")
+    assert (source.origin, source.uri, source.title, source.bytes) == ("file", "a/tea.md", "Tea", len(raw))
+    assert shelf.id == "shelf"
+    assert shelf.health_check().index == MemoryProvider({"a/tea.md": raw}).health_check().index
+    assert [hit.source_id for hit in shelf.query(Query(query="brew")).hits] == ["a/tea.md"]

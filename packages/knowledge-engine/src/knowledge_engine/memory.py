@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
+from typing import Self
 
 from pydantic import JsonValue
 
@@ -23,6 +25,7 @@ from knowledge_engine.fs import check_path
 from knowledge_engine.models import (
     ByteSpan,
     Capabilities,
+    DocumentIssue,
     Health,
     IndexState,
     IngestRequest,
@@ -44,10 +47,58 @@ from knowledge_engine.writing import check_match, document_bytes, free_id, unsup
 class _Stored:
     raw: bytes
     document: Document
-    terms: list[PassageTerms]
     origin: Origin
     uri: str
     indexed_at: str
+    analyzer: Analyzer
+
+    @cached_property
+    def terms(self) -> list[PassageTerms]:
+        # Only queries need them, and they take longer and more room than all the rest.
+        return list(passage_terms(self.document, self.raw, self.analyzer))
+
+    @cached_property
+    def source(self) -> Source:
+        return Source(
+            id=self.document.source_id,
+            origin=self.origin,
+            uri=self.uri,
+            title=self.document.title,
+            metadata=self.document.metadata,
+            bytes=len(self.raw),
+            indexed_at=self.indexed_at,
+            content_hash=self.document.content_hash,
+        )
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    """All documents at one time, and what follows from them: worked out when first asked for."""
+
+    stored: Mapping[str, _Stored]
+    skipped: Mapping[str, Skipped]
+
+    @cached_property
+    def ids(self) -> list[str]:
+        return sorted(self.stored)
+
+    @cached_property
+    def index(self) -> IndexState:
+        revision = Revision()
+        for one, found in self.stored.items():
+            revision.add(one, found.document.content_hash)
+        return IndexState(documents=len(self.stored), skipped=len(self.skipped), revision=revision.value)
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        return frozenset(key for found in self.stored.values() for key in metadata_keys(found.document.metadata))
+
+    @cached_property
+    def issues(self) -> tuple[DocumentIssue, ...]:
+        return (
+            *(issue for one in self.ids for issue in self.stored[one].document.issues),
+            *corpus_issues({one: found.document.metadata for one, found in self.stored.items()}),
+        )
 
 
 class MemoryProvider:
@@ -63,18 +114,36 @@ class MemoryProvider:
         self._id = id
         self._analyzer = analyzer or Analyzer()
         self._lock = threading.RLock()
+        # These three are replaced, never changed: a reader goes on with those that it began with.
         self._stored: dict[str, _Stored] = {}
         self._superseded: dict[str, str] = {}
         #: What was given and is no text: not listed, as in a folder, but told of.
         self._skipped: dict[str, Skipped] = {}
+        self._known = _Corpus({}, {})
         self._disposed = False
+        stored, now = dict[str, _Stored](), _now()
         for source_id, raw in (documents or {}).items():
             if problem := not_text(raw):
                 self._skipped[check_path(source_id)] = Skipped(
                     path=source_id, reason="encoding-invalid", message=problem
                 )
             else:
-                self._put(source_id, raw, "text", f"memory:{source_id}")
+                document = parse_document(check_path(source_id), raw)
+                stored[source_id] = _Stored(bytes(raw), document, "text", f"memory:{source_id}", now, self._analyzer)
+        self._stored = stored
+
+    @classmethod
+    def of_files(
+        cls, documents: Iterable[tuple[Document, bytes]], *, id: str = "memory", analyzer: Analyzer | None = None
+    ) -> Self:
+        """A provider over files that were read and parsed already; their paths are their URIs too."""
+        made = cls(id=id, analyzer=analyzer)
+        now = _now()
+        made._stored = {
+            document.source_id: _Stored(raw, document, "file", document.source_id, now, made._analyzer)
+            for document, raw in documents
+        }
+        return made
 
     @property
     def id(self) -> str:
@@ -90,21 +159,21 @@ class MemoryProvider:
         self, *, filter: Mapping[str, JsonValue] | None = None, limit: int = 100, cursor: str | None = None
     ) -> SourcePage:
         """See `IKnowledgeProvider.list_sources`."""
-        stored = self._snapshot()
+        corpus = self._corpus()
         return page_sources(
-            sorted(stored),
-            lambda one: _source(one, stored[one]),
-            lambda one: stored[one].document.metadata,
+            corpus.ids,
+            lambda one: corpus.stored[one].source,
+            lambda one: corpus.stored[one].document.metadata,
             filter=filter,
             limit=limit,
             cursor=cursor,
-            revision=_index(stored, len(self._skipped)).revision,
-            known_keys=_keys(stored),
+            revision=corpus.index.revision,
+            known_keys=corpus.keys,
         )
 
     def get_source(self, source_id: str) -> Source:
         """See `IKnowledgeProvider.get_source`."""
-        return _source(source_id, self._find(source_id))
+        return self._find(source_id).source
 
     def read_source(self, source_id: str, span: ByteSpan | None = None) -> SourceContent:
         """See `IKnowledgeProvider.read_source`."""
@@ -122,38 +191,35 @@ class MemoryProvider:
 
     def query(self, query: Query) -> QueryResult:
         """See `IKnowledgeProvider.query`."""
-        stored, superseded = self._snapshot(), self._superseded
+        corpus, superseded = self._corpus(), self._superseded
         plan = plan_query(query, self._analyzer)
 
         def load(candidate: Candidate) -> Loaded:
-            found = stored[candidate.source_id]
+            found = corpus.stored[candidate.source_id]
             passage = next(one for one in found.document.passages if one.start == candidate.start)
             data = found.raw[candidate.start : candidate.end]
             return Loaded(data, found.document.title, passage.heading_path, found.document.metadata)
 
         return answer(
             plan,
-            _rank(plan, {one: found for one, found in stored.items() if one not in superseded}),
+            _rank(plan, {one: found for one, found in corpus.stored.items() if one not in superseded}),
             load,
             analyzer=self._analyzer,
             engine="bm25",
-            index=_index(stored, len(self._skipped)),
-            known_keys=_keys(stored),
+            index=corpus.index,
+            known_keys=corpus.keys,
         )
 
     def health_check(self) -> Health:
         """See `IKnowledgeProvider.health_check`."""
         try:
-            stored = self._snapshot()
+            corpus = self._corpus()
         except UnavailableError as error:
             return Health(status="down", message=str(error))
         return Health(
-            index=_index(stored, len(self._skipped)),
-            issues=(
-                *(issue for _, found in sorted(stored.items()) for issue in found.document.issues),
-                *corpus_issues({one: found.document.metadata for one, found in stored.items()}),
-            ),
-            skipped=tuple(skipped for _, skipped in sorted(self._skipped.copy().items())),
+            index=corpus.index,
+            issues=corpus.issues,
+            skipped=tuple(skipped for _, skipped in sorted(corpus.skipped.items())),
         )
 
     def dispose(self) -> None:
@@ -167,21 +233,25 @@ class MemoryProvider:
         if request.kind != "text":
             raise unsupported_kind(request.kind, "text")
         with self._lock:
-            stored = self._snapshot()
-            present = stored[request.id].raw if request.id in stored else None
+            stored = self._corpus().stored
+            present = stored[request.id].raw if request.id is not None and request.id in stored else None
             raw = document_bytes(request, present)
             if problem := not_text(raw):
                 raise InvalidArgumentError(problem, mend="Save the text as UTF-8.")
             source_id = check_path(free_id(request, raw, lambda one: stored[one].raw if one in stored else None))
             check_match(request.if_match, stored[source_id].raw if source_id in stored else None)
-            self._put(source_id, raw, "text", request.uri or f"memory:{source_id}")
+            document = parse_document(source_id, raw)
+            uri = request.uri or f"memory:{source_id}"
+            put = _Stored(bytes(raw), document, "text", uri, _now(), self._analyzer)
+            self._stored = {**stored, source_id: put}
+            self._skipped = {path: skipped for path, skipped in self._skipped.items() if path != source_id}
             return self.get_source(source_id)
 
     def delete_source(self, source_id: str, *, if_match: str | None = None) -> None:
         """See `IngestingProvider.delete_source`."""
         with self._lock:
             check_match(if_match, self._find(source_id).raw)
-            del self._stored[source_id]
+            self._stored = {one: found for one, found in self._stored.items() if one != source_id}
             # What it stood for is found again: nothing else says those things now.
             self._superseded = {old: by for old, by in self._superseded.items() if source_id not in (old, by)}
 
@@ -205,7 +275,7 @@ class MemoryProvider:
 
     def explain(self, source_id: str) -> Provenance | None:
         """See `ExplainingProvider.explain`."""
-        found = self._snapshot().get(source_id)
+        found = self._corpus().stored.get(source_id)
         if found is None:
             return None
         by = self._superseded.get(source_id)
@@ -218,24 +288,23 @@ class MemoryProvider:
             details={"superseded_by": by} if by else {},
         )
 
-    def _snapshot(self) -> dict[str, _Stored]:
+    def _corpus(self) -> _Corpus:
         with self._lock:
             if self._disposed:
                 raise UnavailableError("The provider was disposed of", mend="Open it again.")
-            return dict(self._stored)
+            if self._known.stored is not self._stored or self._known.skipped is not self._skipped:
+                self._known = _Corpus(self._stored, self._skipped)
+            return self._known
 
     def _find(self, source_id: str) -> _Stored:
-        found = self._snapshot().get(check_path(source_id))
+        found = self._corpus().stored.get(check_path(source_id))
         if found is None:
             raise NotFoundError(f"No source {source_id!r}", mend="List the sources to see what there is.")
         return found
 
-    def _put(self, source_id: str, raw: bytes, origin: Origin, uri: str) -> None:
-        document = parse_document(check_path(source_id), raw)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        terms = list(passage_terms(document, raw, self._analyzer))
-        self._stored[source_id] = _Stored(bytes(raw), document, terms, origin, uri, now)
-        self._skipped.pop(source_id, None)
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _rank(plan: Plan, stored: Mapping[str, _Stored]) -> Iterable[Candidate]:
@@ -261,27 +330,3 @@ def _rank(plan: Plan, stored: Mapping[str, _Stored]) -> Iterable[Candidate]:
             passage = found.document.passages[number]
             ranked.append(Candidate(score, one, passage.start, passage.end))
     return sorted(ranked, key=lambda found: sort_key(*found[:3]))
-
-
-def _source(source_id: str, found: _Stored) -> Source:
-    return Source(
-        id=source_id,
-        origin=found.origin,
-        uri=found.uri,
-        title=found.document.title,
-        metadata=found.document.metadata,
-        bytes=len(found.raw),
-        indexed_at=found.indexed_at,
-        content_hash=found.document.content_hash,
-    )
-
-
-def _index(stored: Mapping[str, _Stored], skipped: int) -> IndexState:
-    revision = Revision()
-    for one, found in stored.items():
-        revision.add(one, found.document.content_hash)
-    return IndexState(documents=len(stored), skipped=skipped, revision=revision.value)
-
-
-def _keys(stored: Mapping[str, _Stored]) -> frozenset[str]:
-    return frozenset(key for found in stored.values() for key in metadata_keys(found.document.metadata))
