@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from knowledge_engine.registry import make_knowledge_resolver as make_knowledge_resolver
     from knowledge_engine.registry import resolve_knowledge_backend as resolve_knowledge_backend
     from knowledge_engine.service import KnowledgeService as KnowledgeService
+    from knowledge_engine.validation import validate_library as validate_library
 
     __version__: str
 
@@ -99,6 +100,7 @@ _NAMES = {
     " WritableFsPort",
     "registry": "KnowledgeBackendHandle KnowledgeResolver make_knowledge_resolver resolve_knowledge_backend",
     "service": "KnowledgeService",
+    "validation": "validate_library",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 

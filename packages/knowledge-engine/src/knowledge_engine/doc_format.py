@@ -100,6 +100,9 @@ def id_issues(
     if odd:
         problem = f"The id {_short(claimed)!r} holds {_short(odd)!r}, which is hard to type or to quote"
         return [_issue("invalid-id", "warning", path, line, problem, mend)]
+    if not claimed[0].isalnum():
+        problem = f"The id {_short(claimed)!r} begins with a sign"
+        return [_issue("invalid-id", "warning", path, line, problem, "Begin it with a letter or a digit.")]
     if claimed != (lower := claimed.lower()):
         problem = f"The id {_short(claimed)!r} holds capital letters, and ids are told apart by case"
         return [_issue("invalid-id", "warning", path, line, problem, f"Write {_short(lower)!r}.")]

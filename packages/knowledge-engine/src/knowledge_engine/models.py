@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple, Self
 
@@ -29,6 +30,9 @@ SourceStatus = Literal["pending", "indexing", "ready", "failed"]
 Severity = Literal["error", "warning", "info"]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Metadata = dict[str, JsonValue]
+
+# What ends a line somewhere, or acts on a terminal.
+_NOT_ON_A_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Value(BaseModel):
@@ -77,7 +81,8 @@ class DocumentIssue(Value):
     mend: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.severity}: {self.message} [{self.code}] {self.mend}".rstrip()
+        text = f"{self.path}:{self.line}: {self.severity}: {self.message} [{self.code}] {self.mend}".rstrip()
+        return _NOT_ON_A_LINE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class Skipped(Value):

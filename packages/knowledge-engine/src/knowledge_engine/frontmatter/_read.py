@@ -92,7 +92,7 @@ def parse_frontmatter(raw: bytes, path: str = "") -> Frontmatter:
     fences = find_fences(raw)
     if fences is None:
         _report_absence(raw, issues)
-        return Frontmatter({}, len(BOM) if raw.startswith(BOM) else 0, tuple(issues.found))
+        return Frontmatter({}, body_start(raw), tuple(issues.found))
     block = _parse_block(raw, fences, issues)
     if (second := _SECOND.match(raw, fences.body_start)) and _CLOSING.search(raw, second.end()):
         line = raw.count(b"\n", 0, second.end(1)) + 1
@@ -101,9 +101,29 @@ def parse_frontmatter(raw: bytes, path: str = "") -> Frontmatter:
     return Frontmatter(block.metadata, fences.body_start, tuple(issues.found))
 
 
+def body_start(raw: bytes) -> int:
+    """Where the body begins, as `parse_frontmatter` has it, without reading the block."""
+    fences = find_fences(raw)
+    if fences is not None:
+        return fences.body_start
+    return len(BOM) if raw.startswith(BOM) else 0
+
+
 def read_entries(raw: bytes, fences: Fences) -> Block:
     """The block again, with the places of its entries; for one that has no errors."""
     return read_block(raw[fences.start : fences.end].decode(), lambda *_: None)
+
+
+def key_lines(raw: bytes) -> dict[str, int]:
+    """The 1-based line of the file for each top-level key, of a block with errors too; reads the block once more."""
+    fences = find_fences(raw)
+    if fences is None or fences.end - fences.start > MAX_BLOCK_BYTES:
+        return {}
+    text = raw[fences.start : fences.end].decode(errors="replace")
+    lines: dict[str, int] = {}
+    for entry in read_block(text, lambda *_: None).entries:
+        lines.setdefault(entry.key, line_of(text, entry.start) + 2)
+    return lines
 
 
 def _report_absence(raw: bytes, issues: _Issues) -> None:

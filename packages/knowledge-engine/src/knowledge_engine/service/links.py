@@ -31,7 +31,7 @@ def resolved_links(
     if source_id.lower().endswith(_WITHOUT_LINKS):
         return ()
     links = find_links(loaded.raw, loaded.document.body_start)[:MAX_LINKS]
-    paths = {path for link in links for path in _paths(link, source_id)}
+    paths = {path for link in links for path in link_paths(link, source_id)}
     if len(paths) > MAX_LOOKED_UP:
         known = {path for path in paths if catalogue().get(path)}
     else:
@@ -50,7 +50,7 @@ def resolved_links(
 
 
 def _destination(link: Link, source_id: str, known: set[str], catalogue: Callable[[], Catalogue]) -> str | None:
-    for path in _paths(link, source_id):
+    for path in link_paths(link, source_id):
         if path in known:
             return path
     if link.kind != "wiki":
@@ -58,12 +58,21 @@ def _destination(link: Link, source_id: str, known: set[str], catalogue: Callabl
     name = link.target.partition("#")[0].strip()
     if not name:
         return source_id
-    names = catalogue()
-    found = names.resolve(name) or names.titled(name) or names.resolve(f"{name}.md")
+    found = named(name, catalogue())
     return found[0] if len(found) == 1 else None
 
 
-def _paths(link: Link, source_id: str) -> tuple[str, ...]:
+def named(name: str, names: Catalogue) -> tuple[str, ...]:
+    """Ids of the documents that a wiki link of that name may mean; it leads somewhere only if there is one."""
+    return names.resolve(name) or names.titled(name) or names.resolve(f"{name}.md")
+
+
+def is_external(target: str) -> bool:
+    """Whether a markdown link's target has a scheme, or names a host."""
+    return bool(_SCHEME.match(target.strip()))
+
+
+def link_paths(link: Link, source_id: str) -> tuple[str, ...]:
     """The ids that a markdown link may mean. A colon may be part of a name, or end that of a federated backend."""
     backend, colon, inner = source_id.partition(":")
     found = [_path(link, source_id)]
@@ -75,7 +84,7 @@ def _paths(link: Link, source_id: str) -> tuple[str, ...]:
 def _path(link: Link, source_id: str) -> str:
     """The id that a markdown link means, beside the document or below the root; "" where it means none."""
     target = link.target.partition("#")[0].strip()
-    if link.kind == "wiki" or _SCHEME.match(target):
+    if link.kind == "wiki" or is_external(target):
         return ""
     target = unquote(target.partition("?")[0])
     if not target:
