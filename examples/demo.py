@@ -37,7 +37,7 @@ def main(folder: str, question: str) -> int:
         return 1
 
     heading(f"get: {listed['docs'][0]['id']}")
-    got = tools.get(listed["docs"][0]["source_id"])
+    got = tools.get(listed["docs"][0]["id"])
     sections = ", ".join(map(str, got["sections"][:6])) or "none"
     print(f"{got['title']}: {len(got['content'])} characters, sections: {sections}")
     print(textwrap.shorten(got["content"], WIDTH * 2))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from knowledge_engine.agent_tools import AgentTools, plain
+from knowledge_engine.agent_tools.listing import Entries
 from knowledge_engine.agent_tools.plain import MAX_DEPTH, MAX_VALUES, scrub
 from knowledge_engine.errors import NotFoundError
 from knowledge_engine.memory import MemoryProvider
@@ -101,7 +102,7 @@ def ids(answer: Answer) -> list[str]:
 # --- list --------------------------------------------------------------------------------------------------------
 
 
-def test_a_list_entry_has_exactly_the_contracted_keys_and_the_source_id(tools: AgentTools) -> None:
+def test_a_list_entry_has_exactly_the_contracted_keys(tools: AgentTools) -> None:
     entry = next(entry for entry in tools.list()["docs"] if entry["id"] == "device.acme.em24")
     assert entry == {
         "id": "device.acme.em24",
@@ -115,13 +116,11 @@ def test_a_list_entry_has_exactly_the_contracted_keys_and_the_source_id(tools: A
         "summary": "Registers of the meter.",
         "verified": "unverified",
         "chars": len(METER_BODY),
-        "source_id": "meter.md",
     }
 
 
 def test_what_a_document_does_not_say_is_empty_text_and_never_null(tools: AgentTools) -> None:
-    entry = next(entry for entry in tools.list()["docs"] if entry["source_id"] == "bare.md")
-    assert entry["id"] == "bare.md"
+    entry = next(entry for entry in tools.list()["docs"] if entry["id"] == "bare.md")
     assert entry["drivers"] == []
     assert {entry[key] for key in ("kind", "vendor", "model", "equipment_type", "protocol", "summary", "verified")} == {
         ""
@@ -259,6 +258,15 @@ def test_huge_metadata_is_cut_in_lists_and_documents() -> None:
     assert len(answer["metadata"]["notes"][0]) <= 2_000
 
 
+def test_metadata_that_does_not_fit_is_left_out_and_named() -> None:
+    many = {f"key{at}": "[" + "v, " * 800 + "w]" for at in range(20)}
+    answer = strict(tools_over({"a.md": document(**many, last="here")}).get("a.md"))
+    assert len(json.dumps(answer["metadata"])) < 17_000
+    assert answer["metadata"]["key0"]
+    assert answer["metadata"]["last"] == "here"
+    assert "keys are too long to be shown: key" in answer["hint"]
+
+
 def test_chars_are_read_once_for_each_version_of_a_document() -> None:
     class Counting(MemoryProvider):
         reads = 0
@@ -296,7 +304,7 @@ def test_a_document_that_vanishes_while_it_is_listed_has_no_chars() -> None:
     assert {entry["chars"] for entry in answer["docs"]} == {0}
 
 
-def test_chars_without_a_hash_are_counted_anew_and_the_memory_of_them_is_bounded(
+def test_what_is_remembered_of_documents_is_bounded_and_nothing_of_those_without_a_hash(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Bare(MemoryProvider):
@@ -306,13 +314,71 @@ def test_chars_without_a_hash_are_counted_anew_and_the_memory_of_them_is_bounded
                 update={"sources": tuple(one.model_copy(update={"content_hash": None}) for one in page.sources)}
             )
 
-    tools = AgentTools(KnowledgeService(Bare(DOCUMENTS)))
-    assert tools.list()["docs"][0]["chars"] > 0
-    assert tools._sizes == {}
-    monkeypatch.setattr("knowledge_engine.agent_tools.tools._CACHED_SIZES", 2)
-    tools = tools_over(DOCUMENTS)
-    tools.list()
-    assert 0 < len(tools._sizes) <= 2
+    entries = Entries(KnowledgeService(Bare(DOCUMENTS)))
+    assert entries.page(5, query=None, filter=None, cursor=None)[1][0]["chars"] == len(DOCUMENTS["bare.md"])
+    assert (entries._sizes, entries._rendered) == ({}, {})
+    monkeypatch.setattr("knowledge_engine.agent_tools.listing._CACHED_SIZES", 2)
+    monkeypatch.setattr("knowledge_engine.agent_tools.listing._CACHED_ENTRIES", 3)
+    entries = Entries(KnowledgeService(MemoryProvider(DOCUMENTS)))
+    entries.page(5, query=None, filter=None, cursor=None)
+    assert 0 < len(entries._sizes) <= 2
+    assert 0 < len(entries._rendered) <= 3
+
+
+def test_changing_a_listed_entry_changes_no_later_list(tools: AgentTools) -> None:
+    before = tools.list(protocol="modbus")
+    answer = tools.list(protocol="modbus")
+    answer["docs"][0]["title"] = "changed"
+    answer["docs"][0]["drivers"].append("changed")
+    assert tools.list(protocol="modbus") == before
+
+
+def test_a_page_holds_as_many_documents_as_an_answer_may_and_the_next_goes_on_there() -> None:
+    tools = tools_over({f"{at:03}.md": document(summary="s" * 450, vendor="v" * 250) for at in range(200)})
+    seen: list[str] = []
+    cursor = None
+    while True:
+        answer = strict(tools.list(limit=200, cursor=cursor))
+        assert len(json.dumps(answer["docs"])) < 82_000
+        assert answer["count"] > 50 or answer["next_cursor"] is None
+        seen += ids(answer)
+        cursor = answer["next_cursor"]
+        if cursor is None:
+            break
+        assert "next_cursor" in answer["hint"]
+    assert seen == [f"{at:03}.md" for at in range(200)]
+
+
+def test_one_document_is_listed_however_much_it_says_of_itself() -> None:
+    drivers = "[" + ", ".join(f"{at}{'d' * 300}" for at in range(60)) + "]"
+    long = "x" * 65_000
+    tools = tools_over({"a.md": document(drivers=drivers), "b.md": f"---\nid: {long}\n---\n".encode()})
+    answer = tools.list()
+    assert answer["count"] >= 1
+    assert len(json.dumps(answer)) < 120_000
+
+
+def test_warnings_are_capped_and_counted(tools: AgentTools) -> None:
+    answer = tools.list(**{f"key{at}": "x" for at in range(60)})
+    assert len(answer["warnings"]) == 21
+    assert "40 more" in answer["warnings"][-1]
+    assert len(answer["hint"]) < 2_000
+
+
+def test_more_arguments_than_are_read_are_refused_rather_than_left_out(tools: AgentTools) -> None:
+    assert "code" not in tools.list(**{f"key{at}": "any" for at in range(100)})
+    answer = tools.list(**{f"key{at}": "any" for at in range(101)})
+    assert (answer["code"], answer["docs"]) == ("invalid-argument", [])
+
+
+def test_a_backend_without_documents_says_why_if_it_knows() -> None:
+    class Unreadable(MemoryProvider):
+        def health_check(self) -> Health:
+            return Health(details={"unreadable": "The folder does not exist: create it."})
+
+    tools = AgentTools(KnowledgeService(Unreadable({})))
+    assert tools.list()["hint"] == "The library has no documents. The folder does not exist: create it."
+    assert tools.get("a.md")["hint"] == "The folder does not exist: create it."
 
 
 # --- get ---------------------------------------------------------------------------------------------------------
@@ -372,6 +438,7 @@ def test_an_unknown_section_gives_an_error_and_the_headings(tools: AgentTools) -
     assert (answer["found"], answer["content"], answer["code"]) == (True, "", "not-found")
     assert "Wiring" in answer["error"]
     assert answer["sections"] == ["Overview", "Registers"]
+    assert [entry["section"] for entry in answer["outline"]] == ["Overview", "Registers", "Words"]
     assert "Registers" in answer["hint"]
     assert "no sections" in tools.get("bare.md", section="Wiring")["hint"]
 
@@ -395,6 +462,15 @@ def test_available_ids_are_capped_and_counted() -> None:
     answer = tools_over({f"{at:03}.md": b"x" for at in range(120)}).get("zzz")
     assert len(answer["available_ids"]) == 50
     assert answer["available_total"] == 120
+    assert answer["hint"] == "50 of 120 ids are shown; `list` finds others."
+    assert tools_over({"a.md": b"x"}).get("zzz")["hint"] == ""
+
+
+def test_available_ids_take_no_more_room_than_an_answer_has() -> None:
+    long = {f"{at}.md": document(id=f"{at}-{'x' * 3_000}") for at in range(20)}
+    answer = tools_over(long).get("zzz")
+    assert 0 < len(answer["available_ids"]) < 20
+    assert "of 20 ids" in answer["hint"]
 
 
 def test_an_ambiguous_id_says_so_and_suggests_the_source_ids(tools: AgentTools) -> None:
@@ -452,10 +528,11 @@ def test_a_document_of_exactly_the_limit_is_whole_and_one_more_is_not() -> None:
     assert tools.get("b.md")["truncated"] is True
 
 
-def test_thousands_of_headings_are_capped() -> None:
+def test_thousands_of_headings_are_capped_and_counted() -> None:
     body = "".join(f"## Heading number {at}\n\n" for at in range(3_000))
     answer = strict(tools_over({"a.md": body.encode()}).get("a.md"))
     assert len(answer["sections"]) <= 500
+    assert "Of 3000 sections" in answer["hint"]
     assert len(answer["outline"]) <= 500
     wide = "".join(f"## {'w' * 1_500} {at}\n\n" for at in range(100))
     answer = tools_over({"a.md": wide.encode()}).get("a.md")

@@ -35,6 +35,7 @@ from knowledge_engine.models import (
     SourceContent,
     SourcePage,
 )
+from knowledge_engine.passages import Document, parse_document
 from knowledge_engine.service import KnowledgeService, find_section, labels, outline
 from knowledge_engine.service.facets import MAX_KEYS, MAX_VALUES
 from knowledge_engine.service.links import MAX_LINKS, MAX_LOOKED_UP
@@ -805,3 +806,23 @@ def test_links_of_a_federated_document_stay_in_its_backend() -> None:
 def test_links_of_a_document_with_a_colon_in_its_name_are_resolved() -> None:
     provider = MemoryProvider({"one: two/x.md": b"[up](../y.md)", "y.md": b"y"})
     assert [link.source_id for link in KnowledgeService(provider).get("one: two/x.md").links] == ["y.md"]
+
+
+def test_a_document_read_again_is_parsed_once_until_its_bytes_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+
+    def noted(source_id: str, raw: bytes) -> Document:
+        parsed.append(raw)
+        return parse_document(source_id, raw)
+
+    monkeypatch.setattr("knowledge_engine.service.core.parse_document", noted)
+    large = b"x" * 70_000
+    provider = MemoryProvider({"a.md": b"# One\n", "large.md": large})
+    service = KnowledgeService(provider)
+    assert service.load("a.md") == service.load("a.md")
+    assert parsed == [b"# One\n"]
+    provider.ingest(IngestRequest(id="a.md", content=b"# Two\n"))
+    assert service.load("a.md").document.title == "Two"
+    service.load("large.md")
+    service.load("large.md")
+    assert parsed == [b"# One\n", b"# Two\n", large, large]

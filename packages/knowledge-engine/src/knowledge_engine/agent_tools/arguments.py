@@ -116,10 +116,13 @@ def scalar_filters(arguments: Mapping[str, object]) -> ScalarFilters:
 
     Raises:
         InvalidFilterError: For a value that is neither.
+        InvalidArgumentError: For too many of them.
     """
+    if len(arguments) > MAX_ARGUMENTS:
+        raise _too_many()
     conditions: dict[str, JsonValue] = {}
     blank: list[str] = []
-    for key, value in islice(arguments.items(), MAX_ARGUMENTS):
+    for key, value in arguments.items():
         name = scrub(key)
         if value is None or (isinstance(value, str) and value.strip().casefold() == _ANY):
             continue
@@ -154,7 +157,7 @@ def call_arguments(value: object) -> dict[str, object]:
             raise InvalidArgumentError(f"An argument's name is {kind_of(key)}", mend="Names of arguments are text.")
         found[scrub(key)] = value[key]
     if len(found) > MAX_ARGUMENTS:
-        raise InvalidArgumentError("Too many arguments", mend=f"Give at most {MAX_ARGUMENTS}.")
+        raise _too_many()
     return found
 
 
@@ -168,6 +171,10 @@ def kind_of(value: object) -> str:
         if isinstance(value, kind):
             return words
     return f"a value of type {type(value).__name__}"
+
+
+def _too_many() -> InvalidArgumentError:
+    return InvalidArgumentError("Too many arguments", mend=f"Give at most {MAX_ARGUMENTS}.")
 
 
 def _is_scalar(value: object) -> bool:

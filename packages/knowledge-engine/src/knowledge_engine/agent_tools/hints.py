@@ -11,6 +11,8 @@ from knowledge_engine.agent_tools.plain import scrub, shorten
 from knowledge_engine.catalogue import NAMING_KEYS, Catalogue, texts_of
 
 _SHOWN = 10
+#: Conditions that are explained.
+_EXPLAINED = 3
 _MAX_COMPARED = 2_000
 _MAX_CHARS = 60
 
@@ -19,12 +21,12 @@ def nothing_found(catalogue: Catalogue, conditions: Mapping[str, JsonValue], que
     """Why a list is empty, as far as `conditions` (key: value or values) and `query` tell, and what to try."""
     if not catalogue.sources:
         return "The library has no documents."
-    said = []
+    said: list[str] = []
     for key, asked in conditions.items():
         wanted = texts_of(asked)
         if key in NAMING_KEYS or not wanted:
             continue
-        if not any(text in catalogue.values.get(key, {}) for text in wanted):
+        if len(said) < _EXPLAINED and not any(text in catalogue.values.get(key, {}) for text in wanted):
             said.append(_missing(catalogue.values, key, wanted[0]))
     if said:
         return " ".join(said)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -21,8 +22,9 @@ MAX_SECTIONS = 500
 MAX_SECTION_CHARS = 16_000
 MAX_SUMMARY_CHARS = 500
 MAX_FIELD_CHARS = 300
-#: Characters of one text in a document's metadata.
+#: Characters of one text in a document's metadata, and of all of it as JSON.
 MAX_METADATA_CHARS = 2_000
+MAX_ALL_METADATA_CHARS = 16_000
 _LISTED_DRIVERS = 50
 
 
@@ -45,7 +47,6 @@ def catalogue_entry(source: Source, public_id: str, chars: int) -> Answer:
         "summary": field("summary", MAX_SUMMARY_CHARS),
         "verified": field("verified"),
         "chars": chars,
-        "source_id": source.id,
     }
 
 
@@ -53,12 +54,14 @@ def document_answer(loaded: Loaded, doc_id: str, section: str | None) -> Answer:
     """A document, one section of it, or, where it is too long, its overview and the names of its sections."""
     entries = outline(loaded.document.sections)
     names = dict(zip(entries, labels(entries), strict=True))
-    listed = _bounded([names[entry] for entry in main_sections(entries)])
+    main = [names[entry] for entry in main_sections(entries)]
+    listed = bounded(main)
+    metadata, left_out = short_metadata(loaded.source.metadata)
     answer: Answer = {
         "found": True,
         "id": doc_id,
         "title": shorten(loaded.source.title, MAX_FIELD_CHARS),
-        "metadata": short_metadata(loaded.source.metadata),
+        "metadata": metadata,
         "sections": [*listed],
         "content": "",
         "truncated": False,
@@ -69,16 +72,27 @@ def document_answer(loaded: Loaded, doc_id: str, section: str | None) -> Answer:
     }
     if loaded.source.origin == "url":
         answer["uri"] = loaded.source.uri
+    answer |= _content(loaded, section, entries, names)
+    hints = [str(answer["hint"]), left_out]
+    if len(listed) < len(main):
+        hints.append(f"Of {len(main)} sections the first {len(listed)} are named.")
+    return answer | {"hint": " ".join(filter(None, hints))}
+
+
+def _content(
+    loaded: Loaded, section: str | None, entries: Sequence[OutlineEntry], names: dict[OutlineEntry, str]
+) -> Answer:
     if section is None:
-        return answer | _whole(loaded, entries, names)
+        return _whole(loaded, entries, names)
     chosen = find_section(entries, section)
     if chosen is None:
-        return answer | {
+        return {
             "error": f"No section {shorten(section, 80)!r} in this document.",
             "code": "not-found",
-            "hint": _say_sections(listed),
+            "outline": _tree(entries, names),
+            "hint": _say_sections([names[entry] for entry in main_sections(entries)]),
         }
-    return answer | _part(loaded, chosen, entries, names)
+    return _part(loaded, chosen, entries, names)
 
 
 def hit_answer(hit: Hit) -> Answer:
@@ -98,9 +112,21 @@ def hit_answer(hit: Hit) -> Answer:
     }
 
 
-def short_metadata(metadata: object) -> JsonValue:
-    """A document's metadata as plain JSON, long texts cut."""
-    return _short(plain(metadata))
+def short_metadata(metadata: Mapping[str, JsonValue]) -> tuple[Answer, str]:
+    """A document's metadata as plain JSON, long texts cut; and a sentence on the keys that do not fit."""
+    out: Answer = {}
+    left = MAX_ALL_METADATA_CHARS
+    missing = []
+    for key, value in metadata.items():
+        name, short = shorten(scrub(key), MAX_FIELD_CHARS), _short(plain(value))
+        size = len(name) + len(json.dumps(short, ensure_ascii=False))
+        if size > left:
+            missing.append(name)
+        else:
+            left -= size
+            out[name] = short
+    some = ", ".join(shorten(name, 40) for name in missing[:5])
+    return out, f"Of its metadata {len(missing)} keys are too long to be shown: {some}." if missing else ""
 
 
 def _short(value: JsonValue) -> JsonValue:
@@ -160,11 +186,12 @@ def _cut(raw: bytes, span: ByteSpan) -> tuple[str, bool]:
 
 def _tree(entries: Sequence[OutlineEntry], names: dict[OutlineEntry, str]) -> list[JsonValue]:
     headings = [entry for entry in entries if entry.level]
-    kept = len(_bounded([names[entry] for entry in headings]))
+    kept = len(bounded([names[entry] for entry in headings]))
     return [{"level": entry.level, "section": names[entry]} for entry in headings[:kept]]
 
 
-def _bounded(names: Sequence[str]) -> list[str]:
+def bounded(names: Sequence[str]) -> list[str]:
+    """The first of some names, as many as an answer may have."""
     out: list[str] = []
     left = MAX_SECTION_CHARS
     for name in names[:MAX_SECTIONS]:

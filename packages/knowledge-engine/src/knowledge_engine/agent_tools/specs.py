@@ -10,6 +10,13 @@ from knowledge_engine.errors import InvalidArgumentError
 
 #: The short name of each tool, and the one that it has beside the tools of others. `AgentTools.call` takes both.
 TOOL_NAMES: Mapping[str, str] = {"list": "knowledge_list", "get": "knowledge_get", "query": "knowledge_query"}
+#: What apps for devices call them, see `tool_template`.
+DEVICE_TOOL_NAMES: Mapping[str, str] = {
+    "list": "list_device_knowledge",
+    "get": "get_device_knowledge",
+    "query": "query_device_knowledge",
+}
+_SHORT_NAMES = {name: short for names in (TOOL_NAMES, DEVICE_TOOL_NAMES) for short, name in names.items()}
 DIALECTS = ("openai", "anthropic", "json-schema")
 
 _SCALAR = {"type": ["string", "number", "boolean"]}
@@ -110,11 +117,21 @@ def tool_specs(dialect: str, tools: Sequence[str] | None = None) -> list[dict[st
     """
     if dialect not in DIALECTS:
         raise InvalidArgumentError(f"Unknown dialect {dialect!r}", mend=f"Use one of {', '.join(DIALECTS)}.")
-    return [_spec(dialect, _short(name)) for name in (TOOL_NAMES if tools is None else tools)]
+    return [_spec(dialect, checked_tool(name)) for name in (TOOL_NAMES if tools is None else tools)]
 
 
-def _short(name: str) -> str:
-    short = name.removeprefix("knowledge_")
+def tool_of(name: str) -> str:
+    """The short name in a tool's name, whichever of the kit's names it is; any other name as it is."""
+    return _SHORT_NAMES.get(name, name)
+
+
+def checked_tool(name: str) -> str:
+    """The short name of a tool.
+
+    Raises:
+        InvalidArgumentError: For an unknown one; the message lists the known ones.
+    """
+    short = tool_of(name)
     if short not in TOOL_NAMES:
         known = ", ".join(TOOL_NAMES.values())
         raise InvalidArgumentError(f"Unknown tool {name!r}", mend=f"Use some of {known}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from pydantic import JsonValue
@@ -18,13 +18,12 @@ from knowledge_engine.agent_tools.arguments import (
 )
 from knowledge_engine.agent_tools.guard import Tool, error_keys, never_raises
 from knowledge_engine.agent_tools.hints import nothing_found
+from knowledge_engine.agent_tools.listing import Entries
 from knowledge_engine.agent_tools.plain import shorten
-from knowledge_engine.agent_tools.rendering import Answer, catalogue_entry, document_answer, hit_answer
-from knowledge_engine.agent_tools.specs import TOOL_NAMES
-from knowledge_engine.catalogue import Catalogue
+from knowledge_engine.agent_tools.rendering import Answer, bounded, document_answer, hit_answer
+from knowledge_engine.agent_tools.specs import TOOL_NAMES, tool_of
 from knowledge_engine.errors import AmbiguousIdError, InvalidArgumentError, KnowledgeError, NotFoundError
-from knowledge_engine.frontmatter import parse_frontmatter
-from knowledge_engine.models import MAX_TOP_K, Query, QueryResult, Source
+from knowledge_engine.models import MAX_TOP_K, Query, QueryResult
 from knowledge_engine.service import KnowledgeService, Loaded, SourceList
 
 DEFAULT_LIMIT = 50
@@ -33,8 +32,8 @@ DEFAULT_TEXT_CHARS = 8_000
 MAX_TEXT_CHARS = 64_000
 MAX_AVAILABLE = 50
 MAX_SUGGESTIONS = 5
-_CACHED_SIZES = 200_000
-_WITHOUT_FRONTMATTER = (".yaml", ".yml", ".json")
+MAX_WARNINGS = 20
+MAX_HINT_CHARS = 500
 
 _NO_DOCUMENTS: Mapping[str, JsonValue] = {"count": 0, "docs": [], "hint": ""}
 _NO_DOCUMENT: Mapping[str, JsonValue] = {
@@ -57,7 +56,7 @@ class AgentTools:
 
     def __init__(self, service: KnowledgeService) -> None:
         self.service = service
-        self._sizes: dict[tuple[str, str], int] = {}
+        self._entries = Entries(service)
 
     @never_raises(_NO_DOCUMENTS)
     def list(
@@ -78,10 +77,10 @@ class AgentTools:
         given = filter_argument(filter)
         words = query_argument(query)
         wanted = whole_number("limit", limit) or DEFAULT_LIMIT
-        found = self.service.list(
+        found, docs = self._entries.page(
+            min(wanted, MAX_LIMIT),
             query=words,
             filter=_both(given, scalars.conditions),
-            limit=min(wanted, MAX_LIMIT),
             cursor=text_argument("cursor", cursor),
         )
         hints = [found.hint] if found.hint else []
@@ -90,7 +89,16 @@ class AgentTools:
         if scalars.blank:
             hints.append(f"Left out as blank: {', '.join(scalars.blank)}.")
         hints.append(self._list_hint(found, {**given, **scalars.conditions}, words))
-        return self._listed(found, " ".join(hints))
+        return {
+            "count": len(docs),
+            "docs": [*docs],
+            "hint": " ".join(hints),
+            "total": found.total,
+            "truncated": found.next_cursor is not None,
+            "next_cursor": found.next_cursor,
+            "warnings": _few(found.warnings),
+            "untrusted": True,
+        }
 
     @never_raises(_NO_DOCUMENT, {"id": "doc_id", "docId": "doc_id", "source_id": "doc_id", "sourceId": "doc_id"})
     def get(self, /, doc_id: object, section: object = None) -> Answer:
@@ -147,7 +155,7 @@ class AgentTools:
         return {
             "count": len(result.hits),
             "hits": [hit_answer(hit) for hit in result.hits],
-            "warnings": [*result.warnings],
+            "warnings": _few(result.warnings),
             "index": result.index.model_dump(),
             "mode_used": result.mode_used,
             "truncated": result.truncated,
@@ -158,10 +166,10 @@ class AgentTools:
 
     @never_raises({})
     def call(self, /, name: object, arguments: object = None) -> Answer:
-        """Runs a tool by its name, short (`list`) or as `tool_specs` gives it (`knowledge_list`)."""
+        """Runs a tool by its name: short (`list`), as in `tool_specs` (`knowledge_list`), or as in `tool_template`."""
         tools: dict[str, Tool] = {"list": self.list, "get": self.get, "query": self.query}
         asked = text_argument("name", name) or ""
-        tool = tools.get(asked.strip().removeprefix("knowledge_"))
+        tool = tools.get(tool_of(asked.strip()))
         if tool is None:
             known = ", ".join(TOOL_NAMES.values())
             raise InvalidArgumentError(f"No tool {shorten(asked, 80)!r}", mend=f"The tools are: {known}.")
@@ -172,60 +180,43 @@ class AgentTools:
             return self.service.load(name), name
         return self.service.load(name.strip()), name.strip()
 
-    def _listed(self, found: SourceList, hint: str) -> Answer:
-        catalogue = self.service.catalogue() if found.sources else Catalogue(())
-        return {
-            "count": len(found.sources),
-            "docs": [
-                catalogue_entry(source, catalogue.public_id(source), self._chars(source)) for source in found.sources
-            ],
-            "hint": hint,
-            "total": found.total,
-            "truncated": found.next_cursor is not None,
-            "next_cursor": found.next_cursor,
-            "warnings": [*found.warnings],
-            "untrusted": True,
-        }
-
     def _list_hint(self, found: SourceList, conditions: Mapping[str, JsonValue], query: str | None) -> str:
         if not found.total:
-            return nothing_found(self.service.catalogue(), conditions, query)
+            hint = nothing_found(self.service.catalogue(), conditions, query)
+            return " ".join(filter(None, (hint, self._why_empty())))
         if found.next_cursor is not None:
             return f"{found.total} documents match; pass `next_cursor` as `cursor` for more, or narrow the search."
         return "Fetch a document with `get` and its id."
 
     def _not_found(self, error: KnowledgeError, suggestions: tuple[str, ...]) -> Answer:
         catalogue = self.service.catalogue()
+        total = len(catalogue.sources)
+        available = bounded([catalogue.public_id(source) for source in catalogue.sources[:MAX_AVAILABLE]])
+        hint = f"{len(available)} of {total} ids are shown; `list` finds others." if len(available) < total else ""
         return {
             **_NO_DOCUMENT,
             **error_keys(error),
-            "suggestions": [*suggestions[:MAX_AVAILABLE]],
-            "available_ids": [catalogue.public_id(source) for source in catalogue.sources[:MAX_AVAILABLE]],
-            "available_total": len(catalogue.sources),
+            "suggestions": [*bounded(suggestions[:MAX_AVAILABLE])],
+            "available_ids": [*available],
+            "available_total": total,
+            "hint": hint if total else self._why_empty(),
         }
 
-    def _chars(self, source: Source) -> int:
-        """Characters of the body; 0 when the document has vanished meanwhile."""
-        key = (source.id, source.content_hash or "")
-        size = self._sizes.get(key)
-        if size is None:
-            try:
-                raw = self.service.provider.read_source(source.id).content
-            except NotFoundError:
-                return 0
-            start = 0 if source.id.lower().endswith(_WITHOUT_FRONTMATTER) else parse_frontmatter(raw).body_start
-            size = len(raw[start:].decode("utf-8", "replace"))
-            if source.content_hash:
-                if len(self._sizes) >= _CACHED_SIZES:
-                    self._sizes.clear()
-                self._sizes[key] = size
-        return size
+    def _why_empty(self) -> str:
+        """What the backend says of why it has no documents; empty where it has some, or says nothing."""
+        health = self.service.provider.health_check()
+        return "" if health.index.documents else shorten(str(health.details.get("unreadable", "")), MAX_HINT_CHARS)
 
 
 def _both(given: dict[str, JsonValue], conditions: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
     if given and conditions:
         return {"and": [given, conditions]}
     return given or conditions or None
+
+
+def _few(warnings: Sequence[str]) -> list[JsonValue]:
+    more = len(warnings) - MAX_WARNINGS
+    return [*warnings[:MAX_WARNINGS], *([f"There are {more} more warnings."] if more > 0 else [])]
 
 
 def _query_hint(result: QueryResult) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
@@ -47,6 +48,9 @@ from knowledge_engine.service.snapshots import Snapshots
 #: How often something is read again because it changed meanwhile.
 _ATTEMPTS = 3
 _NAMED = 5
+#: Parsed documents that are kept, and how large they may be.
+_CACHED_DOCUMENTS = 128
+_CACHED_BYTES = 64 * 1024
 
 
 class KnowledgeService:
@@ -74,6 +78,8 @@ class KnowledgeService:
         self._listing = threading.Lock()
         self._catalogue: Catalogue | None = None
         self._snapshots = Snapshots()
+        # Agents ask again and again for the same few documents, and for one section after another.
+        self._parse = lru_cache(maxsize=_CACHED_DOCUMENTS)(parse_document)
 
     def __enter__(self) -> Self:
         return self
@@ -162,6 +168,15 @@ class KnowledgeService:
             total_bytes=len(loaded.raw),
             content_hash=content_hash(content),
         )
+
+    def source(self, source_id: str) -> Source:
+        """The source of exactly that id, as the backend has it: for what stands in front of a backend elsewhere.
+
+        Raises:
+            NotFoundError, InvalidIdError: As `IKnowledgeProvider.get_source`.
+        """
+        self._freshen()
+        return self.provider.get_source(source_id)
 
     def query(self, query: Query | Mapping[str, object]) -> QueryResult:
         """Passages that answer, best first. A mapping takes the fields of `Query`, also in camelCase.
@@ -256,7 +271,8 @@ class KnowledgeService:
             if source.content_hash in (None, content.content_hash):
                 break
             source = self.provider.get_source(source.id)  # it changed in between
-        return Loaded(source, content.content, parse_document(source.id, content.content))
+        parse = self._parse if len(content.content) <= _CACHED_BYTES else parse_document
+        return Loaded(source, content.content, parse(source.id, content.content))
 
     def catalogue(self) -> Catalogue:
         """All sources as they are now; made once per revision of the corpus.
