@@ -36,6 +36,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": (f"{_HERE}.verify:verify", "Check that cited words are still there."),
     "ingest": (f"{_HERE}.writing:ingest", "Store documents."),
     "delete": (f"{_HERE}.writing:delete", "Remove documents."),
+    "validate": (f"{_HERE}.validate:validate", "Check the documents of a library before they are shipped."),
+    "new": (f"{_HERE}.new:new", "Begin a document from a template."),
     "backends": (f"{_HERE}.backends:backends", "List the backends that there are, and what they lack."),
     "conformance": (f"{_HERE}.conformance:conformance", "Try the laws of the contract on a backend."),
     "serve": (f"{_HERE}.serving:serve", "Serve backends to others."),
