@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from knowledge_engine.errors import BusyError, KnowledgeError, UnavailableError
-from knowledge_engine.lanes import Lane, LaneCall, run_apart
+from knowledge_engine.errors import KnowledgeError
+from knowledge_engine.lanes import Lane, done, run_apart, run_in_lane
 from knowledge_engine.models import Capabilities, Health
 from knowledge_engine.ports import (
     ExplainingProvider,
@@ -122,17 +121,7 @@ class AsyncProvider:
             BusyError: When too many abandoned calls hang, or no turn came within `timeout_s`.
             UnavailableError: When the provider did not answer within `timeout_s`, or was disposed of.
         """
-        given = self._lane.submit(partial(call, self.provider))
-        was_running = False
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                try:
-                    await _done(given)
-                finally:
-                    was_running = self._lane.abandon(given)
-        except TimeoutError:
-            raise self._too_slow(was_running) from None
-        return given.result()
+        return await run_in_lane(self._lane, partial(call, self.provider), self._timeout_s)
 
     async def health_check(self) -> Health:
         """See `IKnowledgeProvider.health_check`. `down` when the backend hangs."""
@@ -151,7 +140,7 @@ class AsyncProvider:
         closing = run_apart(f"{self.id}-dispose", self._close)
         try:
             async with asyncio.timeout(2 * self._dispose_timeout_s):
-                await _done(closing)
+                await done(closing)
         except TimeoutError:
             return
         closing.result()
@@ -159,26 +148,3 @@ class AsyncProvider:
     def _close(self) -> None:
         self._lane.close(self._dispose_timeout_s)
         self.provider.dispose()
-
-    def _too_slow(self, was_running: bool) -> KnowledgeError:
-        limit = f"within {self._timeout_s:g} s"
-        if was_running:
-            return UnavailableError(f"The backend {self.id!r} did not answer {limit}", mend="Try again later.")
-        return BusyError(f"The backend {self.id!r} had no place for another call {limit}", mend="Try again later.")
-
-
-async def _done(given: LaneCall[Any]) -> None:
-    """Returns when the call is done, however it ended."""
-    loop = asyncio.get_running_loop()
-    waiter: asyncio.Future[None] = loop.create_future()
-
-    def settle() -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    def wake(_: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle)
-
-    given.add_done_callback(wake)
-    await waiter

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
 _log = logging.getLogger("knowledge_engine")
+_MAX_WIRE_CHARS = 2_000
 
 
 class KnowledgeError(Exception):
@@ -187,3 +189,20 @@ def wire_error(error: BaseException) -> dict[str, Any]:
         "mend": f"Look for {error_id} in the log of the process that answered.",
         "id": error_id,
     }
+
+
+def error_from_wire(wire: Mapping[str, Any]) -> KnowledgeError:
+    """The error that `wire_error` rendered, elsewhere; of an unknown code a `ProviderError`. Takes anything."""
+    code, message, mend = (str(wire.get(key) or "")[:_MAX_WIRE_CHARS] for key in ("code", "message", "mend"))
+    problem = message.removesuffix(mend).strip() or "The other side failed"
+    kinds: dict[str, type[KnowledgeError]] = {kind.code: kind for kind in _kinds(KnowledgeError)}
+    # `internal` is what the base class stands for, and of no use to a caller who tells errors apart.
+    return kinds.get(code, ProviderError)(problem, mend=mend or "Ask whoever runs it.")
+
+
+def _kinds(kind: type[KnowledgeError]) -> Iterator[type[KnowledgeError]]:
+    for each in kind.__subclasses__():
+        # Classes of others may reuse a code.
+        if each.__module__ == __name__:
+            yield each
+            yield from _kinds(each)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -190,6 +192,50 @@ class Lane:
             self._changed.wait_for(lambda: self._ready or self._closed, self._idle_s)
             self._idle -= 1
             return self._ready.popleft() if self._ready else None
+
+
+async def run_in_lane(lane: Lane, call: Callable[[], T], timeout_s: float | None = None) -> T:
+    """What `call` returns, from a thread of the lane. Given up by cancelling or when the time is over.
+
+    Raises:
+        BusyError: When too many abandoned calls hang, or no turn came within `timeout_s`.
+        UnavailableError: When the call did not end within `timeout_s`, or the lane is closed.
+    """
+    given = lane.submit(call)
+    was_running = False
+    try:
+        async with asyncio.timeout(timeout_s):
+            try:
+                await done(given)
+            finally:
+                was_running = lane.abandon(given)
+    except TimeoutError:
+        limit = f"within {timeout_s:g} s"
+        if was_running:
+            raise UnavailableError(
+                f"The backend {lane.name!r} did not answer {limit}", mend="Try again later."
+            ) from None
+        raise BusyError(
+            f"The backend {lane.name!r} had no place for another call {limit}", mend="Try again later."
+        ) from None
+    return given.result()
+
+
+async def done(given: LaneCall[Any]) -> None:
+    """Returns when the call is done, however it ended."""
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def settle() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def wake(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle)
+
+    given.add_done_callback(wake)
+    await waiter
 
 
 def run_apart(name: str, call: Callable[[], T]) -> LaneCall[T]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from knowledge_engine.ports import IKnowledgeProvider
 
 #: URL schemes that go to the backend of another name. A plugin of the scheme's own name comes first.
-SCHEMES: Mapping[str, str] = {"https": "http", "ws": "wamp", "wss": "wamp"}
+SCHEMES: Mapping[str, str] = {"https": "http", **dict.fromkeys(("wamps", "ws", "wss", "rs", "rss"), "wamp")}
 
 MAX_URL_CHARS = 20_000
 

@@ -1,0 +1,97 @@
+"""What goes over the wire: dicts that every serializer takes and gives back alike, within a size."""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+from pydantic import JsonValue
+
+from knowledge_engine.agent_tools import plain
+from knowledge_engine.agent_tools.plain import scrub
+from knowledge_engine.errors import ProviderError
+
+# JavaScript reads no greater number exactly, and msgpack holds none beyond 64 bits.
+_MAX_INTEGER = 2**53 - 1
+#: Stands for a NUL at the beginning of a text: JSON transports take such a text for bytes.
+_SHOWN_NUL = "\N{REPLACEMENT CHARACTER}"
+#: Before what `pack` had to write otherwise.
+_MARK = "\N{SYMBOL FOR NULL}"
+
+
+def clean(value: object) -> JsonValue:
+    """`value` for agents: JSON that comes out the same of json, msgpack and cbor, in Python and in JavaScript.
+
+    Beyond what `agent_tools.plain` does, a NUL at the beginning of a text is replaced, and an integer that a double
+    cannot hold becomes text.
+    """
+    return _clean(plain(value))
+
+
+def pack(value: JsonValue) -> JsonValue:
+    """`value` for `unpack` on the other side: as `clean`, but nothing is lost.
+
+    A text that begins with NUL or with U+2400, and a great integer as text with its sign, get U+2400 before them.
+    """
+    if isinstance(value, str):
+        text = scrub(value)
+        return _MARK + text if text.startswith(("\0", _MARK)) else text
+    if isinstance(value, int):
+        return value if isinstance(value, bool) or abs(value) <= _MAX_INTEGER else f"{_MARK}{value:+d}"
+    if isinstance(value, list):
+        return [pack(item) for item in value]
+    if isinstance(value, dict):
+        return {cast(str, pack(key)): pack(item) for key, item in value.items()}
+    return value
+
+
+def unpack(value: object) -> JsonValue:
+    """What `pack` was given.
+
+    Raises:
+        ProviderError: For what is no JSON.
+    """
+    if isinstance(value, str):
+        return _unpacked_text(value) if value.startswith(_MARK) else value
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [unpack(item) for item in value]
+    if isinstance(value, dict):
+        return {str(_unpacked_key(key)): unpack(item) for key, item in value.items()}
+    raise ProviderError(f"The other side sent a {type(value).__name__}", mend="Ask whoever runs it.")
+
+
+def json_bytes(value: JsonValue) -> int:
+    """The size of a value as JSON in UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _clean(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return _clean_text(value)
+    if isinstance(value, int):
+        return value if isinstance(value, bool) or abs(value) <= _MAX_INTEGER else str(value)
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {_clean_text(key): _clean(item) for key, item in value.items()}
+    return value
+
+
+def _clean_text(text: str) -> str:
+    return _SHOWN_NUL + text[1:] if text.startswith("\0") else text
+
+
+def _unpacked_text(text: str) -> JsonValue:
+    rest = text[1:]
+    if rest[:1] in ("+", "-") and rest[1:].isdecimal() and len(rest) < 400:
+        return int(rest)
+    return rest
+
+
+def _unpacked_key(key: object) -> JsonValue:
+    if not isinstance(key, str):
+        raise ProviderError(f"The other side sent a key that is a {type(key).__name__}", mend="Ask whoever runs it.")
+    return unpack(key)
