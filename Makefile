@@ -7,6 +7,10 @@ RUN := .venv/bin/
 # The lock names the public index; a setting of the machine must not get into it.
 UV_ENV := env -u UV_DEFAULT_INDEX -u UV_INDEX_URL -u UV_INDEX UV_PYTHON_DOWNLOADS=never
 SYNC := $(UV_ENV) $(UV) sync --quiet --locked --all-packages --all-extras --python $(PYTHON)
+# The programs that the WAMP tests talk to, each in a place of its own: what they pin does not go with our packages.
+WAMP_TESTS := packages/adapter-wamp/tests
+OUTSIDE := .venv-crossbar/.ready .venv-ironflock-1.5.3/.ready .venv-ironflock-1.10.1/.ready .node/.ready
+MEMBERS := $(addprefix packages/,knowledge-engine adapter-files adapter-wamp)
 DOCS ?= examples/library
 QUERY ?= modbus register byte order
 
@@ -14,7 +18,7 @@ QUERY ?= modbus register byte order
 export DEMO_DOCS := $(value DOCS)
 export DEMO_QUERY := $(value QUERY)
 
-.PHONY: demo test test-all test-all-slow check setup lock bench clean help
+.PHONY: demo test test-all test-all-slow check setup outside lock lock-outside bench clean help
 
 help:
 	@echo 'make demo [DOCS=folder QUERY="..."]   list, get, query and verify on a folder'
@@ -22,6 +26,7 @@ help:
 	@echo 'make test-all                         the same with the tests that take long'
 	@echo 'make bench                            relevance, on the collections that are there'
 	@echo 'make lock                             write uv.lock anew'
+	@echo 'make lock-outside                     the same for the programs that the WAMP tests talk to'
 
 setup: .venv/.ready
 
@@ -34,6 +39,29 @@ setup: .venv/.ready
 	$(SYNC) || $(SYNC) --system-certs
 	touch $@
 
+outside: $(OUTSIDE)
+
+# A folder without its .ready was left half-way: each of these begins anew.
+.venv-crossbar/.ready: .uv/.ready $(WAMP_TESTS)/requirements-crossbar.txt
+	$(call into_venv,-r $(WAMP_TESTS)/requirements-crossbar.txt)
+
+.venv-ironflock-%/.ready: .uv/.ready $(WAMP_TESTS)/requirements-ironflock.txt $(addsuffix /pyproject.toml,$(MEMBERS))
+	$(call into_venv,-c $(WAMP_TESTS)/requirements-ironflock.txt ironflock==$* $(addprefix -e ./,$(MEMBERS)))
+
+define into_venv
+$(UV_ENV) $(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+install=($(UV_ENV) $(UV) pip install --quiet --python $(@D)/bin/python $(1)); \
+	"$${install[@]}" || "$${install[@]}" --system-certs
+touch $@
+endef
+
+.node/.ready: $(WAMP_TESTS)/js/package.json $(WAMP_TESTS)/js/package-lock.json
+	rm -rf .node
+	mkdir .node
+	cp $^ .node/
+	npm ci --prefix .node --ignore-scripts --omit=optional --no-audit --no-fund --silent
+	touch $@
+
 demo: setup
 	@$(RUN)python examples/demo.py "$$DEMO_DOCS" "$$DEMO_QUERY"
 
@@ -43,7 +71,7 @@ check: setup
 	$(RUN)mypy
 	$(RUN)lint-imports --no-cache
 
-test: check
+test: check outside
 	$(RUN)coverage erase
 	$(RUN)coverage run -m pytest -q -m "not slow"
 	$(RUN)coverage combine -q
@@ -51,7 +79,7 @@ test: check
 
 test-all: test test-all-slow
 
-test-all-slow: setup
+test-all-slow: setup outside
 	$(RUN)pytest -q -m slow
 
 bench: setup
@@ -60,5 +88,11 @@ bench: setup
 lock: .uv/.ready
 	$(UV_ENV) $(UV) lock
 
+COMPILE = $(UV_ENV) $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --no-annotate --no-header
+lock-outside: .uv/.ready
+	$(COMPILE) $(WAMP_TESTS)/requirements-crossbar.in -o $(WAMP_TESTS)/requirements-crossbar.txt
+	$(COMPILE) $(WAMP_TESTS)/requirements-ironflock.in -o $(WAMP_TESTS)/requirements-ironflock.txt \
+		$(addprefix --no-emit-package ,ironflock kpkit-engine kpkit-files kpkit-wamp)
+
 clean:
-	rm -rf .venv .uv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-crossbar .venv-ironflock-* .node .uv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
