@@ -24,7 +24,7 @@ from knowledge_engine.errors import (
     UnavailableError,
 )
 from knowledge_engine.memory import MemoryProvider
-from knowledge_engine.models import ByteSpan, Hit, IngestRequest, Query, QueryResult
+from knowledge_engine.models import ByteSpan, Hit, IngestRequest, Query, QueryResult, Skipped
 from knowledge_engine.passages import MAX_PASSAGE_BYTES, Document, PassageTerms, not_text, parse_document
 from knowledge_engine.ports import (
     ExplainingProvider,
@@ -444,9 +444,12 @@ def test_only_queries_work_out_the_terms_of_documents(monkeypatch: pytest.Monkey
 
 def test_what_was_parsed_before_is_served_as_files() -> None:
     raw = b"---\ntitle: Tea\n---\nHow to brew.\n"
-    shelf = MemoryProvider.of_files([(parse_document("a/tea.md", raw), raw)], id="shelf")
+    left_out = Skipped(path="b.md", reason="unreadable")
+    shelf = MemoryProvider.of_files([(parse_document("a/tea.md", raw), raw)], skipped=[left_out], id="shelf")
     source = shelf.get_source("a/tea.md")
     assert (source.origin, source.uri, source.title, source.bytes) == ("file", "a/tea.md", "Tea", len(raw))
     assert shelf.id == "shelf"
-    assert shelf.health_check().index == MemoryProvider({"a/tea.md": raw}).health_check().index
+    health = shelf.health_check()
+    assert health.index.revision == MemoryProvider({"a/tea.md": raw}).health_check().index.revision
+    assert (health.skipped, health.index.skipped, health.index.documents) == ((left_out,), 1, 1)
     assert [hit.source_id for hit in shelf.query(Query(query="brew")).hits] == ["a/tea.md"]

@@ -1,4 +1,4 @@
-"""Knowledge from folders of markdown: `FilesKnowledgeAdapter` and what it is made of.
+"""Knowledge from folders of markdown: `FilesKnowledgeAdapter` for all of them, `KnowledgeLibrary` for an app's own.
 
 Names are loaded when they are first used.
 """
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from knowledge_engine.fs import LocalFs
     from knowledge_files.adapter import FilesKnowledgeAdapter
     from knowledge_files.bm25 import Bm25Index, build_index, score, tokenize
+    from knowledge_files.library import KnowledgeLibrary
     from knowledge_files.resolver import (
         KNOWLEDGE_FILES_CATALOG,
         make_knowledge_files_resolver,
@@ -25,6 +26,7 @@ _HOMES = {
     "Bm25Index": "knowledge_files.bm25",
     "FilesKnowledgeAdapter": "knowledge_files.adapter",
     "FilesSettings": "knowledge_files.settings",
+    "KnowledgeLibrary": "knowledge_files.library",
     "LocalFs": "knowledge_engine.fs",
     "build_index": "knowledge_files.bm25",
     "create_files_adapter": "knowledge_files.standalone",
@@ -41,6 +43,7 @@ __all__ = [
     "Bm25Index",
     "FilesKnowledgeAdapter",
     "FilesSettings",
+    "KnowledgeLibrary",
     "LocalFs",
     "build_index",
     "create_files_adapter",
@@ -56,7 +59,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    from knowledge_files.search_extra import needs_search
+
+    with needs_search():
+        return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

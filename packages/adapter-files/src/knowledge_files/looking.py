@@ -5,12 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from knowledge_engine.errors import NotFoundError, ProviderError
 from knowledge_engine.fs import check_path
 from knowledge_engine.models import FileInfo, Skipped
 from knowledge_engine.ports import FsPort
-from knowledge_files.documents import Snapshot
+
+if TYPE_CHECKING:
+    # What it knows holds an index: libraries look for files without one.
+    from knowledge_files.documents import Snapshot
 
 _REASONS = {
     "symlink-escape": "The link leads out of the root.",

@@ -48,11 +48,13 @@ def knowledge_backend() -> Mapping[str, Any]:
 
 @hookimpl
 def knowledge_open(url: str | None, environ: Mapping[str, str]) -> IKnowledgeProvider:
-    """`files` takes root and path from the environment; in `files:DIR` the folder is both."""
+    """`files` takes root and path from the environment; in `files:DIR` the folder is both. Needs the extra `search`."""
     from knowledge_engine.errors import ConfigurationError
+    from knowledge_files.search_extra import needs_search
     from knowledge_files.settings import FilesSettings
-    from knowledge_files.standalone import create_files_adapter
 
+    with needs_search():
+        from knowledge_files.standalone import create_files_adapter
     settings = FilesSettings.from_env(environ)
     if url is not None:
         folder = url.partition(":")[2]

@@ -13,6 +13,7 @@ from knowledge_engine.fs import FsspecFs, LocalFs
 from knowledge_engine.models import Health
 from knowledge_engine.ports import FsPort
 from knowledge_files.adapter import FilesKnowledgeAdapter
+from knowledge_files.folders import why_unreadable
 from knowledge_files.settings import FilesSettings, load_files_knowledge_env
 
 
@@ -54,22 +55,11 @@ class _LocalFiles(FilesKnowledgeAdapter):
         It names no path of the host: that is for whoever gave it.
         """
         health = super().health_check()
-        why = self._unreadable()
+        why = why_unreadable(self._place, self._name)
         if health.status == "down" or not why:
             return health
         details = {**health.details, "unreadable": why}
         return health.model_copy(update={"status": "degraded", "message": why, "details": details})
-
-    def _unreadable(self) -> str:
-        try:
-            with os.scandir(self._place):
-                return ""
-        except FileNotFoundError:
-            return f"{self._name} does not exist: create it, or correct the path."
-        except NotADirectoryError:
-            return f"{self._name} is a file, not a folder: name the folder that it is in."
-        except OSError as error:
-            return f"{self._name} cannot be read ({error.strerror}): allow it, or correct the path."
 
 
 def _open_root(settings: FilesSettings) -> FsPort:

@@ -134,15 +134,24 @@ class MemoryProvider:
 
     @classmethod
     def of_files(
-        cls, documents: Iterable[tuple[Document, bytes]], *, id: str = "memory", analyzer: Analyzer | None = None
+        cls,
+        documents: Iterable[tuple[Document, bytes]],
+        *,
+        skipped: Iterable[Skipped] = (),
+        id: str = "memory",
+        analyzer: Analyzer | None = None,
     ) -> Self:
-        """A provider over files that were read and parsed already; their paths are their URIs too."""
+        """A provider over files that were read and parsed already; their paths are their URIs too.
+
+        `skipped` are files beside them, to be told of.
+        """
         made = cls(id=id, analyzer=analyzer)
         now = _now()
         made._stored = {
             document.source_id: _Stored(raw, document, "file", document.source_id, now, made._analyzer)
             for document, raw in documents
         }
+        made._skipped = {one.path: one for one in skipped}
         return made
 
     @property

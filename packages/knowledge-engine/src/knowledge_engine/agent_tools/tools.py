@@ -35,14 +35,17 @@ MAX_SUGGESTIONS = 5
 MAX_WARNINGS = 20
 MAX_HINT_CHARS = 500
 
-_NO_DOCUMENTS: Mapping[str, JsonValue] = {"count": 0, "docs": [], "hint": ""}
-_NO_DOCUMENT: Mapping[str, JsonValue] = {
+#: Answers without findings.
+NO_DOCUMENTS: Mapping[str, JsonValue] = {"count": 0, "docs": [], "hint": ""}
+NO_DOCUMENT: Mapping[str, JsonValue] = {
     "found": False,
     "suggestions": [],
     "available_ids": [],
     "available_total": 0,
     "hint": "",
 }
+#: Further names of the argument `doc_id`.
+ID_ALIASES = dict.fromkeys(("id", "docId", "source_id", "sourceId"), "doc_id")
 _NO_HITS: Mapping[str, JsonValue] = {"count": 0, "hits": [], "warnings": [], "truncated": False, "hint": ""}
 
 
@@ -58,7 +61,7 @@ class AgentTools:
         self.service = service
         self._entries = Entries(service)
 
-    @never_raises(_NO_DOCUMENTS)
+    @never_raises(NO_DOCUMENTS)
     def list(
         self,
         /,
@@ -100,7 +103,7 @@ class AgentTools:
             "untrusted": True,
         }
 
-    @never_raises(_NO_DOCUMENT, {"id": "doc_id", "docId": "doc_id", "source_id": "doc_id", "sourceId": "doc_id"})
+    @never_raises(NO_DOCUMENT, ID_ALIASES)
     def get(self, /, doc_id: object, section: object = None) -> Answer:
         """The text of one document, or of one section of it; suggestions where there is no such document."""
         name = text_argument("doc_id", doc_id)
@@ -194,7 +197,7 @@ class AgentTools:
         available = bounded([catalogue.public_id(source) for source in catalogue.sources[:MAX_AVAILABLE]])
         hint = f"{len(available)} of {total} ids are shown; `list` finds others." if len(available) < total else ""
         return {
-            **_NO_DOCUMENT,
+            **NO_DOCUMENT,
             **error_keys(error),
             "suggestions": [*bounded(suggestions[:MAX_AVAILABLE])],
             "available_ids": [*available],
