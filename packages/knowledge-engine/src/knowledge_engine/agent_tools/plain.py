@@ -49,13 +49,10 @@ class _Copier:
 
     def copy(self, value: object, depth: int) -> JsonValue:
         self._left -= 1
-        # Most values are texts: asking for them first halves the time of a list.
-        if type(value) is str:
+        if isinstance(value, str):
             return scrub(value)
         if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, str):
-            return scrub(value)
         if isinstance(value, int | float):
             return _number(value)
         if isinstance(value, Mapping | list | tuple | Set):
@@ -70,7 +67,14 @@ class _Copier:
             for key in value:
                 if self._left <= 0:
                     break
-                out[scrub(key) if type(key) is str else _key(key)] = self.copy(value[key], depth + 1)
+                item = value[key]
+                name = key if type(key) is str and key.isascii() else _key(key)
+                # Most values are such texts: a call for each would take longer than all the rest.
+                if type(item) is str and item.isascii():
+                    self._left -= 1
+                    out[name] = item
+                else:
+                    out[name] = self.copy(item, depth + 1)
             return out
         items: list[JsonValue] = []
         for item in value:

@@ -115,9 +115,8 @@ def tool_specs(dialect: str, tools: Sequence[str] | None = None) -> list[dict[st
     Raises:
         InvalidArgumentError: For an unknown dialect or tool; the message lists the known ones.
     """
-    if dialect not in DIALECTS:
-        raise InvalidArgumentError(f"Unknown dialect {dialect!r}", mend=f"Use one of {', '.join(DIALECTS)}.")
-    return [_spec(dialect, checked_tool(name)) for name in (TOOL_NAMES if tools is None else tools)]
+    chosen = [checked_tool(name) for name in (TOOL_NAMES if tools is None else tools)]
+    return [spec(dialect, TOOL_NAMES[tool], _DESCRIPTIONS[tool], deepcopy(_SCHEMAS[tool])) for tool in chosen]
 
 
 def tool_of(name: str) -> str:
@@ -138,15 +137,21 @@ def checked_tool(name: str) -> str:
     return short
 
 
-def _spec(dialect: str, tool: str) -> dict[str, Any]:
-    name, description, schema = TOOL_NAMES[tool], _DESCRIPTIONS[tool], deepcopy(_SCHEMAS[tool])
+def spec(dialect: str, name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """One tool in a dialect.
+
+    Raises:
+        InvalidArgumentError: For an unknown one.
+    """
     if dialect == "openai":
         return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
     if dialect == "anthropic":
         return {"name": name, "description": description, "input_schema": schema}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": name,
-        "description": description,
-        **schema,
-    }
+    if dialect == "json-schema":
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": name,
+            "description": description,
+            **schema,
+        }
+    raise InvalidArgumentError(f"Unknown dialect {dialect!r}", mend=f"Use one of {', '.join(DIALECTS)}.")

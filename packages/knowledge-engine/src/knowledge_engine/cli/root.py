@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delete": (f"{_HERE}.writing:delete", "Remove documents."),
     "validate": (f"{_HERE}.validate:validate", "Check the documents of a library before they are shipped."),
     "new": (f"{_HERE}.new:new", "Begin a document from a template."),
+    "tools": (f"{_HERE}.tools:tools", "Print tool blocks for agents, and what to tell them."),
     "backends": (f"{_HERE}.backends:backends", "List the backends that there are, and what they lack."),
     "conformance": (f"{_HERE}.conformance:conformance", "Try the laws of the contract on a backend."),
     "serve": (f"{_HERE}.serving:serve", "Serve backends to others."),
