@@ -1,10 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from wamp_bench.proxy import CuttingProxy
 from wamp_bench.router import Router
 
 
@@ -24,3 +26,10 @@ def own_router(tmp_path: Path) -> Iterator[Router]:
     running.start()
     yield running
     running.kill()
+
+
+@pytest.fixture
+def cutting_proxy() -> Iterator[Callable[[int], CuttingProxy]]:
+    """Makes a running proxy in front of a port; all of them end with the test."""
+    with ExitStack() as stack:
+        yield lambda target: stack.enter_context(CuttingProxy(target))

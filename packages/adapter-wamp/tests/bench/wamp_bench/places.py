@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from pathlib import Path
@@ -42,3 +43,8 @@ def listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(5)
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def clean_environment() -> dict[str, str]:
+    """Ours without what would change the Python that a program from outside runs in."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COVERAGE", "COV_"))}

@@ -123,12 +123,14 @@ async def _open(url: str, serializer: str, session: BenchSession, seconds: float
 
 async def _leave(session: BenchSession, transport: asyncio.Transport) -> None:
     """Ends the session in an orderly way where the router still answers, and the connection in any case."""
-    if session.is_attached() and not session.lost.done():
+    if session.is_attached():
         session.leave()
         await asyncio.wait([session.lost], timeout=_CLOSE_SECONDS)
-    if not session.lost.done():
-        transport.abort()
+    transport.abort()
+    if session.is_connected():
         await asyncio.wait([session.lost], timeout=_CLOSE_SECONDS)
+    else:
+        await asyncio.sleep(0)  # a session that was never opened hears nothing of its end
     if session.joined.done() and not session.joined.cancelled():
         session.joined.exception()  # seen, if nobody did
     session.joined.cancel()

@@ -8,11 +8,10 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from wamp_bench.node_config import CRYPTOSIGN, OPEN_REALM, SECURED_REALM, TICKET, WAMPCRA, node_config
-from wamp_bench.places import free_port, listens, program
+from wamp_bench.places import clean_environment, free_port, listens, program
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -58,6 +57,8 @@ class Router:
         """
         if self.running:
             raise RuntimeError("this router runs already. Stop it first.")
+        if taken := [port for port in self.ports if listens(port)]:
+            raise RuntimeError(f"ports {taken} are taken. End what listens there, or make another Router.")
         self.folder.mkdir(parents=True, exist_ok=True)
         config = node_config(websocket=self.port, small=self.small_port, rawsocket=self.rawsocket_port)
         (self.folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -70,7 +71,7 @@ class Router:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env=_environment(),
+                env=clean_environment(),
             )
         self._wait_open()
 
@@ -112,6 +113,14 @@ class Router:
                     raise RuntimeError(f"port {port} is not open after {START_SECONDS} s. Log:\n{self.tail()}")
                 time.sleep(0.05)
 
+    def _wait_closed(self) -> None:
+        """The supervisor is gone; a worker may still be dying with its ports open."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(listens(port) for port in self.ports):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"a port of {self.ports} is open {STOP_SECONDS} s after the end. See who listens.")
+            time.sleep(0.02)
+
     def _end(self, *, gently: bool) -> None:
         process = self._process
         if process is None:
@@ -125,8 +134,7 @@ class Router:
         _close_input(process)
         process.wait(STOP_SECONDS)
         self._process = None
-        # The supervisor is gone; a worker may still be dying with its port open.
-        _wait_until(lambda: not any(listens(port) for port in self.ports), STOP_SECONDS)
+        self._wait_closed()
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is None:
@@ -135,19 +143,6 @@ class Router:
             os.killpg(self._process.pid, number)
 
 
-def _wait_until(true: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"the router's ports are not closed {seconds} s after its end. Look who listens there.")
-        time.sleep(0.02)
-
-
 def _close_input(process: subprocess.Popen[bytes]) -> None:
     if process.stdin is not None:
         process.stdin.close()
-
-
-def _environment() -> dict[str, str]:
-    """Ours without what would change the Python that crossbar runs in."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COVERAGE", "COV_"))}
