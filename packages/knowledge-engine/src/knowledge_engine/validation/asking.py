@@ -76,8 +76,9 @@ class SnippetChecks:
             problem = f"{_named(language)} failed: {_told(error)}"
             yield _issue("snippet-validator-failed", path, snippet.line, problem, _FAILED)
         else:
+            last = snippet.text.count("\n")  # what is missing at the end is missed on a line behind it
             for line, message in answers:
-                yield _issue("snippet-invalid", path, snippet.line + line, f"{language}: {message}", _MEND)
+                yield _issue("snippet-invalid", path, snippet.line + min(line, last), f"{language}: {message}", _MEND)
 
     def _hung(self, path: str, snippet: Snippet) -> DocumentIssue:
         language = snippet.language

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from knowledge_engine.catalogue import fold
@@ -28,6 +29,8 @@ from knowledge_engine.validation.snippets import snippets
 MAX_BYTES: Final = 1 << 20
 #: Issues of one document that are told.
 MAX_ISSUES: Final = 100
+# One more shows that there are more.
+_MOST: Final = MAX_ISSUES + 1
 
 #: What only a search can live with.
 _SEVERITY: Final[dict[str, Severity]] = {
@@ -70,25 +73,24 @@ def examine(path: str, raw: bytes, rules: Rules, *, whole: bool = True) -> Findi
         size = f"{MAX_BYTES >> 20} MiB"
         found = [issue("body-too-long", path, 1, f"The file is over {size}; its text is not looked at", "Split it.")]
         found += [each for each in document.issues if each.code not in {"encoding-invalid", "fence-unclosed"}]
-        return Findings(document.title, document.metadata, capped(path, [*found, *_keys(document, raw, rules)]), [])
+        return Findings(document.title, document.metadata, [*found, *_keys(document, raw, rules)], [])
     found = [
         *(_judged(each) for each in document.issues),
         *_keys(document, raw, rules),
         *_sections(document, raw, rules.sections),
-        *_snippets(document, raw, rules.snippets),
+        *islice(_snippets(document, raw, rules.snippets), _MOST),
     ]
     links, broken = pending_links(path, raw, document)
-    return Findings(document.title, document.metadata, capped(path, [*found, *broken]), links)
+    return Findings(document.title, document.metadata, [*found, *broken], links)
 
 
-def capped(path: str, found: Sequence[DocumentIssue]) -> list[DocumentIssue]:
-    """The issues in order; of very many the errors first, and then a word about the rest."""
+def capped(found: Sequence[DocumentIssue]) -> list[DocumentIssue]:
+    """The issues of one document; of very many the errors first, and then a word about the rest."""
     if len(found) <= MAX_ISSUES:
-        return sorted(found, key=order)
+        return list(found)
     kept = sorted(found, key=lambda each: (each.severity != "error", *order(each)))[:MAX_ISSUES]
-    rest = len(found) - MAX_ISSUES
-    kept.append(issue("too-many-issues", path, 1, f"{rest} more issues are not listed", "Mend these first."))
-    return sorted(kept, key=order)
+    path, worst = kept[0].path, kept[0].severity
+    return [*kept, issue("too-many-issues", path, 0, "More is wrong than is listed", "Mend these first.", worst)]
 
 
 def order(each: DocumentIssue) -> tuple[str, int, str, str]:
@@ -139,8 +141,8 @@ def _sections(document: Document, raw: bytes, required: Iterable[str]) -> Iterat
         if fold(title) not in titles:
             problem = f"There is no section {title[:80]!r}"
             yield issue("missing-section", path, first, problem, f"Add a line `## {title[:80]}` and text below it.")
-    yield from _repeated(path, sections)
-    yield from _empty(path, raw, sections)
+    yield from islice(_repeated(path, sections), _MOST)
+    yield from islice(_empty(path, raw, sections), _MOST)
 
 
 def _repeated(path: str, sections: Sequence[Section]) -> Iterator[DocumentIssue]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Final, NamedTuple
 from unicodedata import normalize
 
@@ -20,7 +22,7 @@ from knowledge_engine.models import ByteSpan, DocumentIssue, FileInfo, Metadata
 from knowledge_engine.passages import EXTENSIONS, parse_document
 from knowledge_engine.ports import FsPort
 from knowledge_engine.validation.asking import SNIPPET_TIMEOUT_S, SnippetChecks, SnippetValidator
-from knowledge_engine.validation.document import MAX_BYTES, Findings, Rules, examine, issue, order
+from knowledge_engine.validation.document import MAX_BYTES, MAX_ISSUES, Findings, Rules, capped, examine, issue, order
 from knowledge_engine.validation.links import Card, LinkMap, Pending
 
 _MARKDOWN: Final = EXTENSIONS[:2]
@@ -142,8 +144,11 @@ class _Check:
             self._issues.append(issue("no-documents", ".", 0, "The library has no documents", mend))
         self._issues += self._between()
         links = LinkMap(self._files, self._cards, is_file=self._is_file, read=self._read)
-        self._issues += links.broken(self._links)
-        found = sorted(self._issues, key=order)
+        by_path: dict[str, list[DocumentIssue]] = defaultdict(list)
+        for each in chain(self._issues, links.broken(self._links)):
+            if len(by_path[each.path]) <= MAX_ISSUES or each.severity == "error":
+                by_path[each.path].append(each)
+        found = sorted((each for issues in by_path.values() for each in capped(issues)), key=order)
         errors = tuple(each for each in found if each.severity == "error")
         warnings = tuple(each for each in found if each.severity != "error")
         return Validation(errors, warnings), len(self._documents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from posixpath import basename
@@ -12,15 +12,15 @@ from urllib.parse import unquote
 
 from knowledge_engine.catalogue import Catalogue, fold
 from knowledge_engine.fs.paths import above
-from knowledge_engine.markdown import Link, Section, find_links
+from knowledge_engine.markdown import Link, Section, find_links, section_slugs
 from knowledge_engine.models import DocumentIssue, Metadata, Source
 from knowledge_engine.passages import EXTENSIONS, Document, parse_document
 from knowledge_engine.service.links import MAX_LINKS, is_external, link_paths, named
-from knowledge_engine.service.sections import find_section, outline
 from knowledge_engine.validation.lines import LineCounter
 
 _MEND: Final = "Write the target as it is called, or take the link out."
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ANCHOR = re.compile(rb"<[A-Za-z][^<>]{0,200}\s(?:id|name)\s*=\s*[\"']?([^\s\"'<>]{1,200})")
 _NAMED: Final = 3
 _MARKDOWN: Final = EXTENSIONS[:2]
 
@@ -46,18 +46,44 @@ class Card(NamedTuple):
     metadata: Metadata
 
 
+class Anchors:
+    """What the part of a link behind `#` can name in a document: as `find_section` does, or an anchor in HTML."""
+
+    def __init__(self, sections: Sequence[Section], raw: bytes) -> None:
+        self._sections, self._raw = sections, raw
+
+    def has(self, link: Pending) -> bool:
+        """Whether the link's part behind `#`, if any, names something."""
+        name = link.fragment if link.wiki else unquote(link.fragment)
+        # A browser finds the top of every page; `^` marks a paragraph, not a heading.
+        if not name or name.lower() == "top" or name.startswith("^"):
+            return True
+        # `[[document#Heading#Below it]]` names both.
+        names = {fold(name), fold(name.rpartition("#")[2])} if link.wiki else {fold(name)}
+        return not names.isdisjoint(self._slugs) or (link.wiki and not names.isdisjoint(self._titles))
+
+    @cached_property
+    def _slugs(self) -> frozenset[str]:
+        marks = (found[1].decode("utf-8", "replace") for found in _ANCHOR.finditer(self._raw))
+        return frozenset(map(fold, (*section_slugs(self._sections), *marks)))
+
+    @cached_property
+    def _titles(self) -> frozenset[str]:
+        return frozenset(fold(each.title) for each in self._sections)
+
+
 def pending_links(path: str, raw: bytes, document: Document) -> tuple[list[Pending], list[DocumentIssue]]:
     """Links that lead to other files; and the issues of those that lead out of the root, or nowhere in this one."""
     pending: list[Pending] = []
     issues: list[DocumentIssue] = []
-    lines = LineCounter(raw)
+    lines, anchors = LineCounter(raw), Anchors(document.sections, raw)
     for link in find_links(raw, document.body_start)[:MAX_LINKS]:
         wiki = link.kind == "wiki"
         if not wiki and is_external(link.target):
             continue
         found = _pending(path, link, lines.at(link.span[0]))
         if not found.target:
-            if not _has_section(document.sections, raw, found):
+            if not anchors.has(found):
                 issues.append(_no_section(found, "this document"))
         elif not wiki and not found.paths:
             problem = f"The link to {_short(found.target)} leads out of the library"
@@ -108,9 +134,9 @@ class LinkMap:
         # Each document that is linked into is read once more, so that not all their headings are kept.
         for path, group in groupby(sorted(inner), key=lambda each: each[0]):
             raw = self._read(path)
-            sections = parse_document(path, raw).sections if raw is not None else ()
+            anchors = Anchors(parse_document(path, raw).sections if raw is not None else (), raw or b"")
             for _, link in group:
-                if not _has_section(sections, raw or b"", link):
+                if not anchors.has(link):
                     yield _no_section(link, path)
 
     def _destinations(self, link: Pending) -> tuple[str, ...]:
@@ -161,21 +187,6 @@ def _pending(path: str, link: Link, line: int) -> Pending:
     wiki = link.kind == "wiki"
     paths = () if wiki else link_paths(link, path)
     return Pending(path, line, target.strip(), fragment.strip(), wiki, paths)
-
-
-def _has_section(sections: Iterable[Section], raw: bytes, link: Pending) -> bool:
-    """Whether there is what the part behind `#` names: a heading, or an anchor in HTML."""
-    # A browser finds the top of every page; `^` marks a paragraph, not a heading.
-    name = link.fragment if link.wiki else unquote(link.fragment)
-    if not name or name.lower() == "top" or name.startswith("^"):
-        return True
-    entries = outline(tuple(sections))
-    if not link.wiki:
-        found = find_section(entries, f"#{name}")
-    else:  # `[[document#Heading#Below it]]` names both
-        found = find_section(entries, name) or find_section(entries, name.rpartition("#")[2])
-    anchor = rb"<[A-Za-z][^<>]*\s(?:id|name)\s*=\s*[\"']?" + re.escape(name.encode("utf-8", "replace")) + rb"[\"'\s>]"
-    return found is not None or re.search(anchor, raw) is not None
 
 
 def _no_section(link: Pending, where: str) -> DocumentIssue:

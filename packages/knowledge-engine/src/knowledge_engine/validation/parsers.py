@@ -17,15 +17,14 @@ from yaml.events import (
     DocumentStartEvent,
     MappingStartEvent,
     NodeEvent,
-    ScalarEvent,
 )
 
 #: How deep values may nest; applications read by recursion.
 MAX_DEPTH: Final = 100
-#: How many values a snippet may stand for once its aliases are expanded.
+#: How many values the aliases of a snippet may stand for.
 MAX_EXPANDED: Final = 100_000
 _MAX_FOUND: Final = 20
-_TOML_LINE = re.compile(r" \(at line ([0-9]+), column [0-9]+\)\Z")
+_TOML_LINE = re.compile(r" \(at (?:line ([0-9]+), column [0-9]+|end of document)\)\Z")
 
 
 class SnippetError(NamedTuple):
@@ -52,10 +51,10 @@ def check_toml(text: str) -> list[SnippetError]:
     """TOML 1.0."""
     try:
         tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also what Python makes of a number with thousands of digits
         message = str(error)
         place = _TOML_LINE.search(message)
-        line = int(place[1]) if place else 0
+        line = int(place[1] or text.count("\n")) if place else 0
         return [SnippetError(line, f"This is not TOML: {message[: place.start()] if place else message}")]
     except RecursionError:
         return [_too_deep(0)]
@@ -105,6 +104,7 @@ class _YamlChecks:
         self._open: list[_Collection] = []
         #: For each anchor, how many values it stands for.
         self._sizes: dict[str, int] = {}
+        self._expanded = 0
 
     def take(self, event: Any) -> bool:
         """Looks at one event; False when the rest is not worth a look."""
@@ -113,7 +113,7 @@ class _YamlChecks:
         if isinstance(event, DocumentStartEvent):
             self._sizes = {}
         elif isinstance(event, CollectionEndEvent):
-            self._end(line)
+            self._end()
         elif isinstance(event, NodeEvent):
             self._begin(event, line)
         new = self.found[before:]
@@ -127,31 +127,33 @@ class _YamlChecks:
                 self.found.append(_too_deep(line))
         elif isinstance(event, AliasEvent):
             self._as_key(None, line)
-            self._add(self._size_of(str(event.anchor), line), line)
-        elif isinstance(event, ScalarEvent):
+            self._expand(str(event.anchor), line)
+        else:
             self._as_key(None if event.value == "<<" and not event.style else event.value, line)
             if event.anchor:
                 self._sizes[event.anchor] = 1
-            self._add(1, line)
+            self._add(1)
 
-    def _end(self, line: int) -> None:
+    def _end(self) -> None:
         ended = self._open.pop()
         if ended.anchor:
             self._sizes[ended.anchor] = ended.size
-        self._add(ended.size, line)
+        self._add(ended.size)
 
-    def _size_of(self, anchor: str, line: int) -> int:
+    def _expand(self, anchor: str, line: int) -> None:
         if any(each.anchor == anchor for each in self._open):
             self.found.append(SnippetError(line, f"The alias *{anchor[:80]} stands inside of what it names"))
         elif anchor not in self._sizes:
             self.found.append(SnippetError(line, f"The alias *{anchor[:80]} names nothing above it"))
-        return self._sizes.get(anchor, 1)
+        size = self._sizes.get(anchor, 1)
+        self._add(size)
+        self._expanded += size
+        if self._expanded > MAX_EXPANDED:
+            self.found.append(SnippetError(line, _TOO_MUCH))
 
-    def _add(self, size: int, line: int) -> None:
+    def _add(self, size: int) -> None:
         if self._open:
             self._open[-1].size += size
-            if self._open[-1].size > MAX_EXPANDED:
-                self.found.append(SnippetError(line, _TOO_MUCH))
 
     def _as_key(self, key: str | None, line: int) -> None:
         """Takes note that a key or a value begins; `key` is None for what may stand twice."""
@@ -166,7 +168,7 @@ class _YamlChecks:
 
 
 _DEEP: Final = f"Values nest deeper than {MAX_DEPTH} levels"
-_TOO_MUCH: Final = f"Aliases make more than {MAX_EXPANDED:,} values of this"
+_TOO_MUCH: Final = f"Its aliases stand for more than {MAX_EXPANDED:,} values"
 _FATAL: Final = frozenset({_DEEP, _TOO_MUCH})
 
 

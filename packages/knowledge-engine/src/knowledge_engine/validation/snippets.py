@@ -11,7 +11,7 @@ from knowledge_engine.validation.lines import LineCounter
 _LINE_END = re.compile("\r\n|\n|\r")
 _OPENING = re.compile(r"(?P<before>.*?)(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[^\s`]*)")
 _CLOSING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*\Z")
-_QUOTE = re.compile(r"[ \t]*>")
+_QUOTE = re.compile(r"\A[ \t]*>")
 _TAB: Final = 4
 _ALIASES: Final = {"yml": "yaml"}
 
@@ -64,10 +64,7 @@ def _without(before: str, line: str) -> str:
     """`line` without what corresponds to the start of the opening line: marks of quotes, and blanks for the rest."""
     *quotes, last = before.split(">")
     for _ in quotes:
-        quote = _QUOTE.match(line)
-        if quote is None:
-            return line
-        line = line[quote.end() :]
+        line = _QUOTE.sub("", line)
     if quotes:  # the mark of a quote takes one blank with it
         last, line = last.removeprefix(" "), line.removeprefix(" ")
     width = len(last.expandtabs(_TAB))
