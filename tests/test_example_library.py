@@ -12,6 +12,7 @@ import pytest
 import yaml
 from pydantic import JsonValue
 
+from knowledge_engine import validate_library
 from knowledge_engine.frontmatter import parse_frontmatter
 
 LIBRARY = Path(__file__).resolve().parents[1] / "examples" / "library"
@@ -58,6 +59,12 @@ def test_library_has_documents_of_every_kind_and_nothing_else() -> None:
     assert set(folders) == set(KIND_OF_FOLDER)
     assert len(PATHS) >= 25
     assert all(re.fullmatch(r"[a-z]+/[a-z0-9-]+\.md", path) for path in PATHS)
+
+
+def test_library_validates_without_an_error_or_a_warning() -> None:
+    vocab = {"kind": set(KIND_OF_FOLDER.values()), "verified": {"verified", "field_tested", "unverified"}}
+    errors, warnings = validate_library(LIBRARY, vocab=vocab, required_sections=["Overview"])
+    assert [str(issue) for issue in (*errors, *warnings)] == []
 
 
 @every_document

@@ -345,3 +345,25 @@ def test_lines_end_at_every_line_end_however_they_are_asked_for(raw: bytes, offs
         before = raw[:offset]
         pairs = before.count(b"\r\n")
         assert counter.at(offset) == 1 + before.count(b"\n") + before.count(b"\r") - pairs
+
+
+@pytest.mark.slow
+def test_fifty_thousand_documents_are_checked_with_their_links() -> None:
+    count = 50_000
+    body = "## Overview\n\nSee [the next]({next:05}.md#overview) and [[number {other}]].\n\n```yaml\na: 1\n```\n"
+    fs = MemoryFs(
+        {
+            f"{at:05}.md": (
+                head(id=f"guide.n{at}", title=f"Number {at}") + body.format(next=(at + 1) % count, other=at * 7 % count)
+            ).encode()
+            for at in range(count)
+        }
+    )
+    assert check_library(fs, {"kind": ["guide"]}) == (((), ()), count)
+    fs.write("00007.md", (head(id="guide.n8") + "x").encode())
+    assert found(validate_library(fs)) == [
+        ("error", "broken-link", "00001.md", 9),
+        ("error", "broken-link", "00006.md", 9),
+        ("error", "duplicate-id", "00008.md", 2),
+        ("warning", "no-sections", "00007.md", 7),
+    ]
