@@ -63,6 +63,10 @@ class KnowledgeLibrary:
         """The tools over what is loaded; the same ones after every `load`."""
         return self._tools
 
+    def version(self) -> object:
+        """Equal as long as what is loaded stays the same; None before the first load. Never waits."""
+        return self._provider.state.corpus
+
     @property
     def warnings(self) -> list[DocumentIssue]:
         """What the last `load` found wrong, by path; each prints as one line. The caller owns the list."""

@@ -164,7 +164,8 @@ class WampKnowledgeAdapter:
 
     def _page(self, filter: Mapping[str, JsonValue] | None, limit: int, cursor: str | None) -> SourcePage:
         given: dict[str, JsonValue] = {"limit": limit, "cursor": cursor, "filter": dict(filter) if filter else None}
-        return _model(SourcePage, self._read(topics.SOURCES, {key: value for key, value in given.items() if value}))
+        asked = {key: value for key, value in given.items() if value is not None}
+        return _model(SourcePage, self._read(topics.SOURCES, asked))
 
     def _query(self, query: Query) -> QueryResult:
         given = query.model_dump(mode="json", exclude_none=True)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
-
-from pydantic import JsonValue
 
 from knowledge_engine.agent_tools import AgentTools
 from knowledge_engine.errors import ProviderError, TooLargeError, wire_error
 from knowledge_engine.lanes import Lane, run_in_lane
 from knowledge_engine.ports import IKnowledgeProvider
 from knowledge_engine.service import KnowledgeService
-from knowledge_wamp.wire import clean, json_bytes
+from knowledge_wamp.answers import Answer, KeptAnswers, call_key
+from knowledge_wamp.wire import clean, clean_sized
 
-Answer = dict[str, JsonValue]
 Handler = Callable[..., Awaitable[Answer]]
-Tool = Callable[..., Any]
 
 TOOLS = ("list", "get", "query")
 MAX_ANSWER_BYTES = 1_000_000
@@ -29,17 +25,6 @@ _EMPTY: Mapping[str, Answer] = {
     "get": {"found": False, "suggestions": [], "available_ids": [], "hint": ""},
     "query": {"count": 0, "hits": [], "hint": ""},
 }
-_log = logging.getLogger("knowledge_wamp")
-
-
-@runtime_checkable
-class HasTools(Protocol):
-    """Such as `knowledge_files.KnowledgeLibrary`."""
-
-    @property
-    def tools(self) -> AgentTools:
-        """The agent tools over what it holds."""
-        ...
 
 
 def make_lane(name: str) -> Lane:
@@ -47,50 +32,92 @@ def make_lane(name: str) -> Lane:
     return Lane(name, max_concurrent=_MAX_CONCURRENT, max_abandoned=_MAX_CONCURRENT)
 
 
-def find_tools(given: object) -> Mapping[str, Tool]:
-    """The tools of a library, a service, a provider, or of `AgentTools` themselves, by their short names.
+@dataclass(frozen=True)
+class ToolSet:
+    """The tools of something, and what tells whether it is still what it was."""
+
+    call: Callable[..., object]
+    #: Equal as long as answers stay the same; None where nobody knows.
+    version: Callable[[], object]
+    #: Whether `version` may wait for something.
+    blocks: bool
+
+
+def find_tools(given: object) -> ToolSet:
+    """The tools of a library, a service, a provider, or of `AgentTools` themselves.
 
     Raises:
         TypeError: For anything else.
     """
-    if isinstance(given, AgentTools):
-        tools = given
-    elif isinstance(given, HasTools):
-        # Looked up at each call: a library that is loaded again has others then.
-        return {name: partial(_call_tool, given, name) for name in TOOLS}
-    elif isinstance(given, KnowledgeService):
-        tools = AgentTools(given)
-    elif isinstance(given, IKnowledgeProvider):
-        tools = AgentTools(KnowledgeService(given))
-    else:
+    if isinstance(given, KnowledgeService | IKnowledgeProvider):
+        given = AgentTools(given if isinstance(given, KnowledgeService) else KnowledgeService(given))
+    tools = given if isinstance(given, AgentTools) else getattr(given, "tools", None)
+    if not isinstance(tools, AgentTools):
         raise TypeError(f"a {type(given).__name__} is no library and no provider")
-    return {name: getattr(tools, name) for name in TOOLS}
+
+    def call(name: str, /, *args: object, **kwargs: object) -> object:
+        return getattr(tools, name)(*args, **kwargs)
+
+    version = getattr(given, "version", None)
+    if callable(version):
+        return ToolSet(call, version, blocks=False)
+    return ToolSet(call, lambda: tools.service.revision() or None, blocks=True)
 
 
-def _call_tool(library: HasTools, name: str, /, *args: object, **kwargs: object) -> object:
-    return getattr(library.tools, name)(*args, **kwargs)
+class ToolHandlers:
+    """Makes handlers for the tools of one set. They share a lane, and the answers that were given.
 
-
-def tool_handler(
-    name: str,
-    tool: Tool,
-    lane: Lane,
-    *,
-    timeout_s: float = _DEFAULT_TIMEOUT_S,
-    max_bytes: int = MAX_ANSWER_BYTES,
-) -> Handler:
-    """A handler for one tool. Arguments come by name, or as one object in the first place, or in the tool's order.
-
-    It raises nothing but CancelledError, when its caller gave up.
+    Args:
+        timeout_s: How long one call may take.
+        max_bytes: Of one answer, as JSON.
     """
 
-    async def handler(*args: object, **kwargs: object) -> Answer:
-        try:
-            return await run_in_lane(lane, partial(_answer, name, tool, args, kwargs, max_bytes), timeout_s)
-        except Exception as error:
-            return failure(name, error)
+    def __init__(
+        self, tools: ToolSet, lane: Lane, *, timeout_s: float = _DEFAULT_TIMEOUT_S, max_bytes: int = MAX_ANSWER_BYTES
+    ) -> None:
+        self._tools, self._lane = tools, lane
+        self._timeout_s, self._max_bytes = timeout_s, max_bytes
+        self._kept = KeptAnswers()
 
-    return handler
+    def handler(self, name: str) -> Handler:
+        """A handler for one tool. Arguments come by name, or as one object in the first place, or in the tool's order.
+
+        It raises nothing but CancelledError, when its caller gave up.
+        """
+
+        async def handler(*args: object, **kwargs: object) -> Answer:
+            try:
+                key = call_key(name, args, kwargs)
+                if not self._tools.blocks and (kept := self._kept.get(key, self._tools.version())) is not None:
+                    return kept
+                return await run_in_lane(self._lane, partial(self._answer, name, key, args, kwargs), self._timeout_s)
+            except Exception as error:
+                return failure(name, error)
+
+        return handler
+
+    def _answer(self, name: str, key: str | None, args: tuple[object, ...], kwargs: dict[str, object]) -> Answer:
+        version = self._tools.version()
+        if (kept := self._kept.get(key, version)) is not None:
+            return kept
+        args, kwargs = by_name(args, kwargs)
+        answer, size = self._called(name, args, kwargs)
+        while size > self._max_bytes:
+            shorter = _shorter(name, answer)
+            if shorter is None:
+                raise TooLargeError(f"The answer has {size} bytes", mend="Ask for less: a section, or fewer at once.")
+            kwargs = {**kwargs, **shorter}
+            answer, size = self._called(name, args, kwargs)
+        # An error may pass, and changes while it was answered may be in it.
+        if "error" not in answer and version == self._tools.version():
+            self._kept.put(key, version, answer, size)
+        return answer
+
+    def _called(self, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Answer, int]:
+        answer = self._tools.call(name, *args, **kwargs)
+        if not isinstance(answer, dict):
+            raise ProviderError(f"A tool answered with a {type(answer).__name__}", mend="Report it to its makers.")
+        return clean_sized(answer)
 
 
 def failure(name: str, error: Exception) -> Answer:
@@ -108,25 +135,6 @@ def by_name(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[tuple[
     if isinstance(first, Mapping) and all(isinstance(key, str) for key in first):
         return (), {**first, **kwargs}
     return args, kwargs
-
-
-def _answer(name: str, tool: Tool, args: tuple[object, ...], kwargs: dict[str, object], max_bytes: int) -> Answer:
-    args, kwargs = by_name(args, kwargs)
-    answer = _called(tool, args, kwargs)
-    while (size := json_bytes(answer)) > max_bytes:
-        shorter = _shorter(name, answer)
-        if shorter is None:
-            raise TooLargeError(f"The answer has {size} bytes", mend="Ask for less: a section, or fewer at once.")
-        kwargs = {**kwargs, **shorter}
-        answer = _called(tool, args, kwargs)
-    return answer
-
-
-def _called(tool: Tool, args: tuple[object, ...], kwargs: dict[str, object]) -> Answer:
-    answer = clean(tool(*args, **kwargs))
-    if not isinstance(answer, dict):
-        raise ProviderError(f"A tool answered with a {type(answer).__name__}", mend="Report it to its makers.")
-    return answer
 
 
 def _shorter(name: str, answer: Answer) -> dict[str, object] | None:

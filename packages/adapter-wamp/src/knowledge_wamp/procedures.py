@@ -19,8 +19,9 @@ from knowledge_engine.lanes import Lane, run_in_lane
 from knowledge_engine.models import MAX_PAGE, MAX_TOP_K, ByteSpan, IngestRequest, Query
 from knowledge_engine.service import KnowledgeService
 from knowledge_wamp import topics
+from knowledge_wamp.answers import Answer
 from knowledge_wamp.errors import raised
-from knowledge_wamp.handlers import Answer, Handler, by_name
+from knowledge_wamp.handlers import Handler, by_name
 from knowledge_wamp.wire import json_bytes, pack, unpack
 
 #: Of a message, the share that Base64 and what is around it leave for bytes.
@@ -58,6 +59,8 @@ class Procedures:
     def query(self, given: Mapping[str, Any]) -> Answer:
         """`query` with the fields of `Query`; answers a `QueryResult`."""
         asked = _model(Query, given)
+        if not asked.query.strip():  # the service refuses it, where the contract of backends has an answer
+            return _dumped(self._service.provider.query(asked))
         top_k = min(asked.top_k, MAX_TOP_K)
         while True:
             answer = _dumped(self._service.query(asked.model_copy(update={"top_k": top_k})))

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from knowledge_wamp.handlers import TOOLS, Handler, find_tools, make_lane, tool_handler
+from knowledge_wamp.handlers import TOOLS, Handler, ToolHandlers, find_tools, make_lane
 from knowledge_wamp.topics import DEFAULT_TOPICS, uri_problem
 
 #: Longer than the SDK itself waits for a connection, which is a minute.
@@ -61,17 +61,16 @@ async def _register_all(handle: object, given: object, topics: Mapping[str, str]
     if register is None:
         return dict.fromkeys(topics, _NO_HANDLE)
     try:
-        tools = find_tools(given)
+        handlers = ToolHandlers(find_tools(given), make_lane("knowledge"))
     except TypeError as error:
         return dict.fromkeys(topics, str(error))
-    lane = make_lane("knowledge")
     failed: dict[str, str] = {}
     running: dict[str, asyncio.Task[str]] = {}
     for tool, topic in topics.items():
         if problem := _problem(tool, topic, topics):
             failed[tool] = problem
         else:
-            handler = tool_handler(tool, tools[tool], lane)
+            handler = handlers.handler(tool)
             running[tool] = asyncio.create_task(_register_one(register, topic, handler, timeout_s))
     try:
         for tool, task in running.items():

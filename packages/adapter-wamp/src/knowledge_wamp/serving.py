@@ -11,14 +11,14 @@ from typing import Any
 
 from autobahn.wamp.types import RegisterOptions
 
-from knowledge_engine.agent_tools import AgentTools
 from knowledge_engine.errors import InvalidArgumentError, UnavailableError
 from knowledge_engine.fusion import FederatedProvider
 from knowledge_engine.logs import log_json
 from knowledge_engine.redaction import redact_url
 from knowledge_engine.service import KnowledgeService
 from knowledge_wamp import topics
-from knowledge_wamp.handlers import Answer, Handler, make_lane, tool_handler
+from knowledge_wamp.answers import Answer
+from knowledge_wamp.handlers import Handler, ToolHandlers, find_tools, make_lane
 from knowledge_wamp.health import HealthFile
 from knowledge_wamp.keeping import keep_session
 from knowledge_wamp.procedures import Procedures, procedure_handler
@@ -30,6 +30,8 @@ _REGISTER_TIMEOUT_S = 10.0
 _DRAIN_TIMEOUT_S = 5.0
 #: How long until a registration that was refused is tried again.
 _RETRY_S = 30.0
+#: How old what a federation has taken in may be.
+_FRESH_FOR_S = 1.0
 _log = logging.getLogger("knowledge_wamp")
 
 
@@ -91,18 +93,14 @@ class WampServer:
     def _handlers(self) -> dict[str, Handler]:
         """By topic. Looks at the backend, so it may block."""
         settings, lane = self._settings, self._lane
-        limits: dict[str, Any] = {"timeout_s": settings.timeout_s, "max_bytes": settings.max_payload}
-        tools = AgentTools(self._service)
         procedures = Procedures(self._service, writable=settings.writable, max_bytes=settings.max_payload)
-        handlers = {
-            topic: tool_handler(name, getattr(tools, name), lane, **limits)
-            for name, topic in topics.DEFAULT_TOPICS.items()
-        }
+        tools = ToolHandlers(
+            find_tools(self._service), lane, timeout_s=settings.timeout_s, max_bytes=settings.max_payload
+        )
+        handlers = {topic: tools.handler(name) for name, topic in topics.DEFAULT_TOPICS.items()}
         for topic, procedure in procedures.by_topic().items():
             handlers[topic] = procedure_handler(procedure, lane, settings.timeout_s)
-        handlers[topics.QUERY] = _query_handler(
-            tool_handler("query", tools.query, lane, **limits), handlers[topics.QUERY]
-        )
+        handlers[topics.QUERY] = _query_handler(tools.handler("query"), handlers[topics.QUERY])
         return handlers
 
     async def _serve(self, session: Session, handlers: Mapping[str, Handler]) -> None:
@@ -173,7 +171,7 @@ def _as_one(services: Mapping[str, KnowledgeService]) -> KnowledgeService:
     if len(services) == 1:
         return next(iter(services.values()))
     federated = FederatedProvider({name: service.provider for name, service in services.items()})
-    return KnowledgeService(federated, refresh_before_answer=True)
+    return KnowledgeService(federated, refresh_before_answer=True, fresh_for_s=_FRESH_FOR_S)
 
 
 def _query_handler(tool: Handler, procedure: Handler) -> Handler:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -202,7 +203,9 @@ async def _connect(settings: WampSettings, session: Session) -> None:
     secure = parts.scheme in ("wss", "rss")
     serializers = [_SERIALIZERS[name]() for name in settings.serializers]
     if parts.scheme in ("ws", "wss"):
+        state = random.getstate()
         factory: Any = WampWebSocketClientFactory(lambda: session, url=settings.url, serializers=serializers, loop=loop)
+        random.setstate(state)  # it seeds the numbers of the whole process anew, which a host may have seeded
         factory.setProtocolOptions(
             openHandshakeTimeout=CONNECT_TIMEOUT_S,
             closeHandshakeTimeout=1.0,

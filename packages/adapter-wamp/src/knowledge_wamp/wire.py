@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from typing import cast
 
 from pydantic import JsonValue
@@ -17,6 +19,8 @@ _MAX_INTEGER = 2**53 - 1
 _SHOWN_NUL = "\N{REPLACEMENT CHARACTER}"
 #: Before what `pack` had to write otherwise.
 _MARK = "\N{SYMBOL FOR NULL}"
+# In JSON: a text that begins with NUL, or a number that may be too great. Texts may look so too, which costs time only.
+_SUSPECT = re.compile(r'"\\u0000|\d{16}')
 
 
 def clean(value: object) -> JsonValue:
@@ -60,6 +64,21 @@ def unpack(value: object) -> JsonValue:
     if isinstance(value, dict):
         return {str(_unpacked_key(key)): unpack(item) for key, item in value.items()}
     raise ProviderError(f"The other side sent a {type(value).__name__}", mend="Ask whoever runs it.")
+
+
+def clean_sized(answer: Mapping[str, object]) -> tuple[dict[str, JsonValue], int]:
+    """A tool's answer as `clean` makes it, and its size as JSON in UTF-8.
+
+    What is plain JSON already, as nearly all answers are, is given back as it is: writing it once tells both.
+    """
+    try:
+        text = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        if _SUSPECT.search(text) is None and type(answer) is dict:
+            return answer, len(text) if text.isascii() else len(text.encode())
+    except (TypeError, ValueError, RecursionError):
+        pass
+    cleaned = cast(dict[str, JsonValue], clean(answer))
+    return cleaned, json_bytes(cleaned)
 
 
 def json_bytes(value: JsonValue) -> int:

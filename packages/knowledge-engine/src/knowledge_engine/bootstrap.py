@@ -16,7 +16,11 @@ _NAMED = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)=(?P<backend>.+)", re.DOTALL)
 
 
 def open_knowledge(
-    backend: str | None = None, *, environ: Mapping[str, str] | None = None, refresh: bool = True
+    backend: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    refresh: bool = True,
+    fresh_for_s: float = 0.0,
 ) -> KnowledgeService:
     """A service over the backend of a name or URL; by default `KNOWLEDGE_BACKEND`, else `files`.
 
@@ -27,18 +31,23 @@ def open_knowledge(
         environ: The settings; by default the process's environment.
         refresh: Lets the backend take in what changed before each answer. Without it, what was indexed stays until
             `service.provider.refresh()`.
+        fresh_for_s: How old what was taken in may be, in seconds.
 
     Raises:
         UnknownBackendError, ConfigurationError, BrokenPluginError: As `resolve_knowledge_backend` and its handle.
     """
     name = backend or EngineSettings.from_env(environ).backend
     provider = resolve_knowledge_backend(name, environ=environ).provider()
-    return KnowledgeService(provider, refresh_before_answer=refresh)
+    return KnowledgeService(provider, refresh_before_answer=refresh, fresh_for_s=fresh_for_s)
 
 
 @contextmanager
 def open_services(
-    backends: Iterable[str | None], *, environ: Mapping[str, str] | None = None, refresh: bool = True
+    backends: Iterable[str | None],
+    *,
+    environ: Mapping[str, str] | None = None,
+    refresh: bool = True,
+    fresh_for_s: float = 0.0,
 ) -> Iterator[dict[str, KnowledgeService]]:
     """Services over several backends, by name; all are disposed of at the end.
 
@@ -53,7 +62,9 @@ def open_services(
         for backend in backends:
             named = _NAMED.fullmatch(backend or "")
             service = stack.enter_context(
-                open_knowledge(named["backend"] if named else backend, environ=environ, refresh=refresh)
+                open_knowledge(
+                    named["backend"] if named else backend, environ=environ, refresh=refresh, fresh_for_s=fresh_for_s
+                )
             )
             name = named["name"] if named else service.provider.id
             if name in services:

@@ -13,6 +13,8 @@ from knowledge_engine.plugin_settings import SettingInfo
 from knowledge_engine.transports import KnowledgeTransport, find_transport
 
 _BACKENDS = "backends"
+#: A server answers often: it need not look at every file for each answer.
+_FRESH_FOR_S = 1.0
 
 
 class ServeGroup(click.Group):
@@ -87,7 +89,7 @@ def _serve(transport: KnowledgeTransport, /, **values: Any) -> None:
     session = _session(click.get_current_context())
     names = values.pop(_BACKENDS) or [session.backend]
     settings = {name.removeprefix("setting_"): value for name, value in values.items()}
-    with open_services(names, environ=session.environ) as services:
+    with open_services(names, environ=session.environ, fresh_for_s=_FRESH_FOR_S) as services:
         transport.serve(services, environ=session.environ, **settings)
 
 

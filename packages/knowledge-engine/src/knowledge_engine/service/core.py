@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -62,6 +63,7 @@ class KnowledgeService:
     Args:
         provider: Where the documents are.
         refresh_before_answer: Lets the provider take in what changed before each answer, where it can.
+        fresh_for_s: How old what was taken in may be, in seconds: a server that answers often need not look each time.
         analyzer: Cuts catalogue fields and queries to words; by default an English one.
     """
 
@@ -70,10 +72,13 @@ class KnowledgeService:
         provider: IKnowledgeProvider,
         *,
         refresh_before_answer: bool = False,
+        fresh_for_s: float = 0.0,
         analyzer: Analyzer | None = None,
     ) -> None:
         self.provider = provider
         self._refresh_before_answer = refresh_before_answer
+        self._fresh_for_s = fresh_for_s
+        self._fresh_until = -1.0
         self._analyzer = analyzer
         self._listing = threading.Lock()
         self._catalogue: Catalogue | None = None
@@ -290,6 +295,11 @@ class KnowledgeService:
                 self._catalogue = fresh
             return self._catalogue
 
+    def revision(self) -> str:
+        """Equal as long as the corpus stays the same; empty where the backend does not tell."""
+        self._freshen()
+        return self._revision()
+
     def _revision(self) -> str:
         revision = self.provider.health_check().index.revision
         if not revision:
@@ -338,8 +348,13 @@ class KnowledgeService:
         return self.provider.read_source(source_id, span)
 
     def _freshen(self) -> None:
-        if self._refresh_before_answer and isinstance(self.provider, RefreshableProvider):
+        if not self._refresh_before_answer or not isinstance(self.provider, RefreshableProvider):
+            return
+        began = time.monotonic()
+        if began >= self._fresh_until:
             self.provider.refresh()
+            # From the beginning: what changed while it looked may have been missed.
+            self._fresh_until = began + self._fresh_for_s
 
     def _writer(self) -> IngestingProvider:
         if self.provider.capabilities.writable and isinstance(self.provider, IngestingProvider):
