@@ -336,3 +336,18 @@ def test_many_documents_are_searched_corrected_and_suggested_in_bounded_time(tot
     # An order of magnitude above what it takes: only unbounded work fails this.
     assert built - began < total / 800
     assert asked - built < total / 2_000
+
+
+def test_pages_of_one_search_rank_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    search = CatalogueIndex.search
+
+    def noted(index: CatalogueIndex, text: str) -> object:
+        asked.append(text)
+        return search(index, text)
+
+    monkeypatch.setattr(CatalogueIndex, "search", noted)
+    names = Catalogue([source("a.md", "Pump"), source("b.md", "Valve")])
+    answers = [names.search(text) for text in ("pump", "pump", "valve", "pump")]
+    assert asked == ["pump", "valve", "pump"]
+    assert answers[0] == answers[1] == answers[3] != answers[2]

@@ -62,6 +62,8 @@ class Catalogue:
         self._by_id = by_id
         self._analyzer = analyzer
         self._lock = threading.Lock()
+        #: Pages of one search follow each other.
+        self._last_search: tuple[str, Matches] | None = None
 
     def get(self, source_id: str) -> Source | None:
         """The source of exactly that id."""
@@ -91,8 +93,12 @@ class Catalogue:
 
         Where none does, words of the catalogue that are spelled nearly so, or begin so, stand in.
         """
-        ranked, corrections = self._index.search(text)
-        return Matches(tuple(Match(score, self.sources[at]) for score, at in ranked), corrections)
+        last = self._last_search
+        if last is None or last[0] != text:
+            ranked, corrections = self._index.search(text)
+            last = text, Matches(tuple(Match(score, self.sources[at]) for score, at in ranked), corrections)
+            self._last_search = last
+        return last[1]
 
     def suggest(self, name: str, limit: int = 5) -> tuple[str, ...]:
         """At most `limit` public ids of sources with a name (id, title, alias) like `name`, most alike first."""
