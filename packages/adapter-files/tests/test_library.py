@@ -404,6 +404,15 @@ def test_what_changes_or_vanishes_on_disk_is_answered_as_loaded_until_the_next_l
     assert (library.tools, library.provider) == (tools, provider)
 
 
+def test_the_version_changes_with_each_load_and_only_then(library: KnowledgeLibrary) -> None:
+    assert KnowledgeLibrary(MemoryFs({})).version() is None
+    first = library.version()
+    library.list_docs()
+    assert library.version() is first
+    library.load()
+    assert library.version() is not first
+
+
 def test_warnings_are_those_of_the_last_load_and_the_callers_own(tmp_path: Path) -> None:
     library = KnowledgeLibrary(put(tmp_path, {"a.md": document("a"), "bad.md": "x"}))
     library.load()

@@ -262,6 +262,9 @@ def test_metadata_that_does_not_fit_is_left_out_and_named() -> None:
     many = {f"key{at}": "[" + "v, " * 800 + "w]" for at in range(20)}
     answer = strict(tools_over({"a.md": document(**many, last="here")}).get("a.md"))
     assert len(json.dumps(answer["metadata"])) < 17_000
+    nested = tools_over({"a.md": document(x="{" + "k" * 400 + ": [{deep: " + "v" * 5_000 + "}]}")}).get("a.md")
+    [(key, value)] = nested["metadata"]["x"].items()
+    assert (len(key), len(value[0]["deep"])) == (300, 2_000)
     assert answer["metadata"]["key0"]
     assert answer["metadata"]["last"] == "here"
     assert "keys are too long to be shown: key" in answer["hint"]
@@ -323,6 +326,36 @@ def test_what_is_remembered_of_documents_is_bounded_and_nothing_of_those_without
     entries.page(5, query=None, filter=None, cursor=None)
     assert 0 < len(entries._sizes) <= 2
     assert 0 < len(entries._rendered) <= 3
+
+
+def test_a_list_made_while_the_corpus_changes_is_of_one_state() -> None:
+    class Changing(MemoryProvider):
+        times = 0
+
+        def list_sources(self, **asked: Any) -> SourcePage:
+            page = super().list_sources(**asked)
+            if self.times < 2 and asked["limit"] == 50:
+                self.times += 1
+                self.ingest(IngestRequest(id="a.md", content=document(id=f"id-{self.times}")))
+            return page
+
+    provider = Changing({"a.md": document(id="id-0")})
+    tools = AgentTools(KnowledgeService(provider))
+    assert ids(tools.list()) == ["id-2"]
+    provider.times = -10  # changes at each look: what was listed is given all the same
+    assert tools.list()["count"] == 1
+
+
+def test_chars_of_a_version_that_was_not_read_are_not_remembered() -> None:
+    class Late(MemoryProvider):
+        def read_source(self, source_id: str, span: ByteSpan | None = None) -> SourceContent:
+            self.ingest(IngestRequest(id=source_id, content=b"longer than before"))
+            return super().read_source(source_id, span)
+
+    provider = Late({"a.md": b"short"})
+    entries = Entries(KnowledgeService(provider))
+    assert entries.page(5, query=None, filter=None, cursor=None)[1][0]["chars"] == 18
+    assert (entries._sizes, entries._rendered) == ({}, {})
 
 
 def test_changing_a_listed_entry_changes_no_later_list(tools: AgentTools) -> None:

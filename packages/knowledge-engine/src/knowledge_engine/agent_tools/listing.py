@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping
+from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
 from knowledge_engine.agent_tools.rendering import Answer, catalogue_entry
+from knowledge_engine.catalogue import Catalogue
 from knowledge_engine.errors import NotFoundError
 from knowledge_engine.frontmatter import body_start
 from knowledge_engine.models import Source
@@ -17,6 +19,8 @@ from knowledge_engine.service import KnowledgeService, SourceList
 
 #: Characters of the documents in one list, as JSON; one document always fits.
 MAX_LIST_CHARS = 80_000
+#: How often a page is asked for again because the corpus changed meanwhile.
+_ATTEMPTS = 3
 _CACHED_ENTRIES = 10_000
 _CACHED_SIZES = 200_000
 _WITHOUT_FRONTMATTER = (".yaml", ".yml", ".json")
@@ -44,20 +48,26 @@ class Entries:
         Raises:
             KnowledgeError: As `KnowledgeService.list`.
         """
-        found = self._service.list(query=query, filter=filter, cursor=cursor, limit=limit)
-        entries = self._of(found.sources)
+        ask = partial(self._ask, query=query, filter=filter, cursor=cursor)
+        found, entries = ask(limit)
         fits = sum(total <= MAX_LIST_CHARS for total in accumulate(entry.size for entry in entries))
         if fits < len(entries):
             # Asked again for the cursor that goes on after the last one shown.
-            found = self._service.list(query=query, filter=filter, cursor=cursor, limit=max(fits, 1))
-            entries = self._of(found.sources)
+            found, entries = ask(max(fits, 1))
         return found, [entry.answer for entry in entries]
 
-    def _of(self, sources: Sequence[Source]) -> list[_Entry]:
-        if not sources:
-            return []
-        catalogue = self._service.catalogue()
-        return [self._entry(source, catalogue.public_id(source)) for source in sources]
+    def _ask(
+        self, limit: int, *, query: str | None, filter: Mapping[str, JsonValue] | None, cursor: str | None
+    ) -> tuple[SourceList, list[_Entry]]:
+        catalogue = Catalogue(())
+        for _ in range(_ATTEMPTS):
+            found = self._service.list(query=query, filter=filter, cursor=cursor, limit=limit)
+            if not found.sources:
+                break
+            catalogue = self._service.catalogue()
+            if all(_same(source, catalogue.get(source.id)) for source in found.sources):
+                break  # else the corpus has changed in between: ids would be those of another one
+        return found, [self._entry(source, catalogue.public_id(source)) for source in found.sources]
 
     def _entry(self, source: Source, public_id: str) -> _Entry:
         key = (source.id, source.content_hash or "", public_id)
@@ -65,7 +75,7 @@ class Entries:
         if entry is None:
             answer = catalogue_entry(source, public_id, self._chars(source))
             entry = _Entry(answer, len(json.dumps(answer, ensure_ascii=False)))
-            if source.content_hash:
+            if key[:2] in self._sizes:
                 _make_room(self._rendered, _CACHED_ENTRIES)
                 self._rendered[key] = entry
         return entry
@@ -76,15 +86,20 @@ class Entries:
         size = self._sizes.get(key)
         if size is None:
             try:
-                raw = self._service.provider.read_source(source.id).content
+                read = self._service.provider.read_source(source.id)
             except NotFoundError:
                 return 0
+            raw = read.content
             start = 0 if source.id.lower().endswith(_WITHOUT_FRONTMATTER) else body_start(raw)
             size = len(raw[start:].decode("utf-8", "replace"))
-            if source.content_hash:
+            if source.content_hash == read.content_hash:
                 _make_room(self._sizes, _CACHED_SIZES)
                 self._sizes[key] = size
         return size
+
+
+def _same(source: Source, known: Source | None) -> bool:
+    return known is not None and known.content_hash == source.content_hash
 
 
 def _make_room(cache: MutableMapping[Any, Any], limit: int) -> None:
