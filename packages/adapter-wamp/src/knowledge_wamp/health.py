@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,13 @@ class HealthFile:
     def _write(self) -> None:
         if self._path is None:
             return
-        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        beside = Path(f"{self._path}.{os.getpid()}.tmp")
         try:
             beside.write_text(json.dumps({**self.state, "updated": _now()}), encoding="utf-8")
             beside.replace(self._path)
         except OSError as error:
+            with suppress(OSError):
+                beside.unlink()
             if not self._warned:
                 _log.error("the health file cannot be written", extra={"reason": error.strerror})
             self._warned = True

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 
 from knowledge_engine.errors import ConfigurationError, KnowledgeError
 from knowledge_wamp.session import Session, open_session, watch
@@ -67,8 +66,7 @@ async def keep_session(
             reason = type(error).__name__
         finally:
             if session is not None and not session.lost.done():
-                with suppress(Exception):
-                    await session.close()
+                await session.close()
         delay = next(waits)
         lost(reason, delay)
         await asyncio.sleep(delay)

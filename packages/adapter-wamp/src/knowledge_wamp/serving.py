@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from autobahn.wamp.types import RegisterOptions
 
-from knowledge_engine.errors import InvalidArgumentError, UnavailableError
+from knowledge_engine.errors import InvalidArgumentError, KnowledgeError, UnavailableError
 from knowledge_engine.fusion import FederatedProvider
+from knowledge_engine.lanes import run_in_lane
 from knowledge_engine.logs import log_json
 from knowledge_engine.redaction import redact_url
 from knowledge_engine.service import KnowledgeService
@@ -22,16 +23,23 @@ from knowledge_wamp.handlers import Handler, ToolHandlers, find_tools, make_lane
 from knowledge_wamp.health import HealthFile
 from knowledge_wamp.keeping import keep_session
 from knowledge_wamp.procedures import Procedures, procedure_handler
-from knowledge_wamp.session import Session
+from knowledge_wamp.session import TAKEN, Session
 from knowledge_wamp.settings import WampSettings
 
 _REGISTER_TIMEOUT_S = 10.0
 #: How long calls under way may take to end when the server is told to stop.
-_DRAIN_TIMEOUT_S = 5.0
+DRAIN_TIMEOUT_S = 5.0
 #: How long until a registration that was refused is tried again.
-_RETRY_S = 30.0
+RETRY_S = 30.0
 #: How old what a federation has taken in may be.
 _FRESH_FOR_S = 1.0
+#: By a word of why a procedure is not registered: what to do.
+_MENDS: Mapping[str, str] = {
+    TAKEN: "Stop one of the two, set KNOWLEDGE_WAMP_SHARED for both, or give each a prefix of its own.",
+    "already_exists": "Stop the other server, set KNOWLEDGE_WAMP_SHARED for both, or give each a prefix of its own.",
+    "different_invocation_policy": "Set KNOWLEDGE_WAMP_SHARED for all servers of this prefix, or for none.",
+    "not_authorized": "Let this one register there, in the router's permissions.",
+}
 _log = logging.getLogger("knowledge_wamp")
 
 
@@ -52,6 +60,10 @@ class WampServer:
         self._health = HealthFile(settings.health_file)
         self._stop = asyncio.Event()
         self._service = _as_one(services)
+        self._handlers: Mapping[str, Handler] = {}
+        self._session: Session | None = None
+        self._tending: asyncio.Task[None] | None = None
+        #: By URI: why it is not registered just now.
         self._failed: dict[str, str] = {}
 
     @property
@@ -64,34 +76,42 @@ class WampServer:
         self._stop.set()
 
     async def run(self) -> None:
-        """Serves until `stop`, or until it is cancelled.
+        """Serves until `stop`, or until it is cancelled. Once.
 
         Raises:
             ConfigurationError: When the router refuses for good before anything was served.
         """
-        self._health.say("connecting", url=redact_url(self._settings.url), realm=self._settings.realm)
-        _log.info("connecting", extra={"url": redact_url(self._settings.url), "realm": self._settings.realm})
-        handlers = await asyncio.to_thread(self._handlers)
-        keeping = asyncio.create_task(
-            keep_session(self._settings, lambda session: self._serve(session, handlers), self._lost)
-        )
-        beating = asyncio.create_task(self._health.beat())
-        stopping = asyncio.create_task(self._stop.wait())
+        where = {"url": redact_url(self._settings.url), "realm": self._settings.realm}
+        self._health.say("connecting", **where)
+        _log.info("connecting", extra=where)
+        tasks = [asyncio.create_task(each) for each in (self._keep(), self._health.beat(), self._stop.wait())]
+        keeping, _, stopping = tasks
+        reason: dict[str, str] = {}
         try:
             await asyncio.wait({keeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if keeping.done():
                 keeping.result()
             await self._drain()
+        except KnowledgeError as error:
+            reason = {"reason": str(error)}
+            raise
         finally:
-            for task in (keeping, beating, stopping):
+            if self._tending is not None:
+                tasks.append(self._tending)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(keeping, beating, stopping, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._lane.close()
-            self._health.say("stopped")
+            self._health.say("stopped", session=None, registered=[], failed={}, **reason)
             _log.info("stopped")
 
-    def _handlers(self) -> dict[str, Handler]:
-        """By topic. Looks at the backend, so it may block."""
+    async def _keep(self) -> None:
+        # In a thread, as it looks at the backend; in one that does not hold up the end of the process.
+        self._handlers = await run_in_lane(self._lane, self._made_handlers)
+        await keep_session(self._settings, self._serve, self._lost)
+
+    def _made_handlers(self) -> dict[str, Handler]:
+        """By URI."""
         settings, lane = self._settings, self._lane
         procedures = Procedures(self._service, writable=settings.writable, max_bytes=settings.max_payload)
         tools = ToolHandlers(
@@ -101,50 +121,84 @@ class WampServer:
         for topic, procedure in procedures.by_topic().items():
             handlers[topic] = procedure_handler(procedure, lane, settings.timeout_s)
         handlers[topics.QUERY] = _query_handler(tools.handler("query"), handlers[topics.QUERY])
-        return handlers
+        return {settings.procedure(topic): handler for topic, handler in handlers.items()}
 
-    async def _serve(self, session: Session, handlers: Mapping[str, Handler]) -> None:
-        self._session = session
-        self._failed = {}
-        uris = {self._settings.procedure(topic): handler for topic, handler in handlers.items()}
-        outcomes = await asyncio.gather(*(self._register(session, uri, handler) for uri, handler in uris.items()))
-        self._failed = {uri: problem for uri, problem in zip(uris, outcomes, strict=True) if problem}
-        registered = [uri for uri in uris if uri not in self._failed]
-        state = "ready" if not self._failed else "degraded"
-        self._health.say(state, session=session.session_id, registered=registered, failed=self._failed)
-        _log.info("registered", extra={"session": session.session_id, "registered": registered})
-        for uri, problem in self._failed.items():
-            _log.error("not registered", extra={"procedure": uri, "problem": problem})
+    async def _serve(self, session: Session) -> None:
+        self._session, self._failed = session, {}
+        session.on_taken = self._taken
+        await self._register(session, self._handlers, again=False)
+        self._say()
+        _log.info("registered", extra={"session": session.session_id, "registered": self.health["registered"]})
+        self._tending = asyncio.create_task(self._tend(session))
 
-    async def _register(self, session: Session, uri: str, handler: Handler) -> str:
-        """Why it failed; empty if it did not."""
-        shared = self._settings.shared
-        options = RegisterOptions(invoke="roundrobin") if shared else RegisterOptions(force_reregister=True)
-        registering = asyncio.ensure_future(session.register(handler, uri, options=options))
-        done, _ = await asyncio.wait(
-            {registering, session.lost}, timeout=_REGISTER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+    async def _register(self, session: Session, uris: Iterable[str], *, again: bool) -> None:
+        """Registers what it can, and notes what it cannot, and why.
+
+        Raises:
+            UnavailableError: When the connection is lost meanwhile, or the router does not answer.
+        """
+        if self._settings.shared:
+            options = RegisterOptions(invoke="roundrobin")
+        else:
+            # A session that broke off may still have them. Later on it would be a living one that is robbed.
+            options = RegisterOptions(force_reregister=not again)
+
+        async def one(uri: str) -> None:
+            problem = await session.offer(self._handlers[uri], uri, options, _REGISTER_TIMEOUT_S)
+            if not problem:
+                self._failed.pop(uri, None)
+            elif uri not in self._failed:
+                self._failed[uri] = problem
+                _log.error("not registered", extra={"procedure": uri, "problem": problem, "mend": _mend(problem)})
+
+        for outcome in await asyncio.gather(*map(one, uris), return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _tend(self, session: Session) -> None:
+        """Tries again, as long as the session lasts, to register what could not be."""
+        while True:
+            await asyncio.wait({session.lost}, timeout=RETRY_S)
+            if session.lost.done():
+                return
+            if not self._failed:
+                continue
+            before = len(self._failed)
+            try:
+                await self._register(session, [*self._failed], again=True)
+            except UnavailableError:
+                session.abort()  # if it is not lost already
+                return
+            if len(self._failed) < before:
+                self._say()
+                _log.info("registered", extra={"registered": self.health["registered"]})
+
+    def _taken(self, uri: str) -> None:
+        self._failed[uri] = TAKEN
+        _log.error("not registered", extra={"procedure": uri, "problem": TAKEN, "mend": _mend(TAKEN)})
+        self._say()
+
+    def _say(self) -> None:
+        """Tells how it is, while there is a session."""
+        session = self._session.session_id if self._session else None
+        registered = [uri for uri in self._handlers if uri not in self._failed]
+        self._health.say(
+            "degraded" if self._failed else "ready", session=session, registered=registered, failed=dict(self._failed)
         )
-        if registering not in done:
-            raise UnavailableError("The router does not answer a registration", mend="Look into its log.")
-        error = registering.exception()
-        return "" if error is None else str(getattr(error, "error", "") or type(error).__name__)
 
     def _lost(self, reason: str, delay: float) -> None:
-        self._health.say("connecting", reason=reason, session=None, registered=[])
-        _log.warning("connection lost", extra={"reason": reason, "next_attempt_s": round(delay, 2)})
+        self._health.say("connecting", reason=reason, session=None, registered=[], failed={})
+        _log.warning("not connected", extra={"reason": reason, "next_attempt_s": round(delay, 2)})
 
     async def _drain(self) -> None:
         """Takes no more calls, and lets those under way end."""
-        session = getattr(self, "_session", None)
-        if session is None or session.lost.done():
+        if self._session is None or self._session.lost.done():
             return
         self._health.say("stopping")
-        with suppress(Exception):
-            async with asyncio.timeout(_DRAIN_TIMEOUT_S):
-                await asyncio.gather(*(each.unregister() for each in session.registrations()), return_exceptions=True)
-                while self._lane.running:
-                    await asyncio.sleep(0.02)
-                await asyncio.sleep(0)  # the last answer is written
+        _log.info("stopping")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_TIMEOUT_S):
+                await self._session.retire()
 
 
 def serve(services: Mapping[str, KnowledgeService], settings: WampSettings) -> None:
@@ -172,6 +226,10 @@ def _as_one(services: Mapping[str, KnowledgeService]) -> KnowledgeService:
         return next(iter(services.values()))
     federated = FederatedProvider({name: service.provider for name, service in services.items()})
     return KnowledgeService(federated, refresh_before_answer=True, fresh_for_s=_FRESH_FOR_S)
+
+
+def _mend(problem: str) -> str:
+    return next((mend for word, mend in _MENDS.items() if word in problem), "Look into the log of the router.")
 
 
 def _query_handler(tool: Handler, procedure: Handler) -> Handler:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 import txaio
-from autobahn.asyncio.rawsocket import WampRawSocketClientFactory
 from autobahn.asyncio.wamp import ApplicationSession
-from autobahn.asyncio.websocket import WampWebSocketClientFactory
 from autobahn.wamp import auth
-from autobahn.wamp.serializer import CBORSerializer, JsonSerializer, MsgPackSerializer
-from autobahn.wamp.types import CallOptions, Challenge, CloseDetails, ComponentConfig, SessionDetails
+from autobahn.wamp.exception import TransportLost
+from autobahn.wamp.message import Unregistered
+from autobahn.wamp.types import (
+    CallOptions,
+    Challenge,
+    CloseDetails,
+    ComponentConfig,
+    RegisterOptions,
+    SessionDetails,
+)
 
 from knowledge_engine.errors import ConfigurationError, UnavailableError
 from knowledge_wamp.errors import from_call, refusal
+from knowledge_wamp.link import Outlet, open_link
 from knowledge_wamp.settings import WampSettings
 
 #: For the TCP connection, the handshakes and joining, together.
@@ -29,12 +33,8 @@ PING_INTERVAL_S, PING_TIMEOUT_S = 10.0, 5.0
 _CLOSE_TIMEOUT_S = 2.0
 # Over RawSocket autobahn cannot ping; any answer to this call will do.
 _PROBE = "wamp.session.count"
-
-_SERIALIZERS: Mapping[str, Callable[[], Any]] = {
-    "cbor": CBORSerializer,
-    "msgpack": MsgPackSerializer,
-    "json": JsonSerializer,
-}
+#: Instead of a router's reason, when another session took a registration over.
+TAKEN = "taken over by another server"
 
 
 class Session(ApplicationSession):  # type: ignore[misc]
@@ -45,12 +45,15 @@ class Session(ApplicationSession):  # type: ignore[misc]
 
     def __init__(self, settings: WampSettings, proof: str) -> None:
         super().__init__(ComponentConfig(settings.realm, {}))
-        self._settings, self._proof = settings, proof
+        self.settings, self._proof = settings, proof
         loop = asyncio.get_running_loop()
         self.joined: asyncio.Future[SessionDetails] = loop.create_future()
         #: Done when the connection is gone; the result says why.
         self.lost: asyncio.Future[str] = loop.create_future()
+        #: Called with the URI of a procedure that the router took from this session.
+        self.on_taken: Callable[[str], None] | None = None
         self._reason = ""
+        self._link: asyncio.Transport | None = None
 
     async def ask(self, procedure: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
         """Calls a procedure with keyword arguments; its result.
@@ -61,29 +64,66 @@ class Session(ApplicationSession):  # type: ignore[misc]
         """
         try:
             # autobahn raises some failures at once, others later.
-            call = asyncio.ensure_future(self.call(procedure, options=CallOptions(), **arguments))
+            call = _watched(self.call(procedure, options=CallOptions(), **arguments))
         except Exception as error:
             raise from_call(error, procedure) from error
-        done, _ = await asyncio.wait({call, self.lost}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        if call in done:
-            if (failure := call.exception()) is not None:
-                raise from_call(failure, procedure) from failure
-            return call.result()
-        # Sends CANCEL, so that the other side need not go on.
-        call.cancel()
+        try:
+            await asyncio.wait({call, self.lost}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if call.done():
+                if (failure := call.exception()) is not None:
+                    raise from_call(failure, procedure) from failure
+                return call.result()
+        finally:
+            # Sends CANCEL where there is no answer yet, so that the other side need not go on.
+            call.cancel()
         if self.lost.done():
             raise UnavailableError(f"The connection to the router was lost ({self.lost.result()})", mend="Try again.")
         raise UnavailableError(f"{procedure!r} did not answer within {timeout_s:g} s", mend="Try again later.")
+
+    async def offer(self, handler: Callable[..., Any], uri: str, options: RegisterOptions, timeout_s: float) -> str:
+        """Registers a procedure; why the router refused it, and empty if it did not.
+
+        Raises:
+            UnavailableError: When the connection is lost meanwhile, or no answer comes in time.
+        """
+        try:
+            registering = _watched(self.register(handler, uri, options=options))
+        except TransportLost as error:
+            raise UnavailableError("The connection to the router was lost", mend="Try again.") from error
+        await asyncio.wait({registering, self.lost}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if self.lost.done():
+            raise UnavailableError(f"The connection to the router was lost ({self.lost.result()})", mend="Try again.")
+        if not registering.done():
+            raise UnavailableError("The router does not answer a registration", mend="Look into its log.")
+        if (failure := registering.exception()) is not None:
+            return str(getattr(failure, "error", "") or type(failure).__name__)
+        # Another one may have taken it in the same moment.
+        return "" if registering.result().active else TAKEN
+
+    async def answers(self, timeout_s: float) -> bool:
+        """Whether the router answers anything at all, in time."""
+        try:
+            call = _watched(self.call(_PROBE))
+        except TransportLost:
+            return False
+        await asyncio.wait({call, self.lost}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        answered = call.done()
+        call.cancel()
+        return answered
+
+    async def retire(self) -> None:
+        """Takes its procedures off the router, and returns when the calls under way are answered, or it is lost."""
+        with suppress(TransportLost):
+            for registration in [*self._registrations.values()]:
+                _watched(registration.unregister())
+        while not self.lost.done() and (self._unregister_reqs or self._invocations):
+            await asyncio.wait({self.lost}, timeout=0.02)
 
     @property
     def session_id(self) -> int | None:
         """As the router names it."""
         number: int | None = self._session_id
         return number
-
-    def registrations(self) -> tuple[Any, ...]:
-        """Of procedures, as autobahn has them."""
-        return tuple(self._registrations.values())
 
     async def close(self) -> None:
         """Leaves the realm and closes the connection, in bounded time."""
@@ -95,49 +135,75 @@ class Session(ApplicationSession):  # type: ignore[misc]
 
     def abort(self) -> None:
         """Closes the connection at once."""
-        transport = getattr(self, "_transport", None)
-        with suppress(Exception):
-            if transport is not None:
-                transport.abort()
+        if self._link is not None:
+            self._link.abort()
+
+    # Called by the connection
+
+    def note_link(self, transport: asyncio.Transport) -> None:
+        """See `link.Linked`."""
+        self._link = transport
+
+    def note_lost(self, reason: str) -> None:
+        """See `link.Linked`."""
+        if not self.lost.done():
+            self.lost.set_result(self._reason or reason)
 
     # Called by autobahn
 
+    def onOpen(self, transport: Any) -> None:  # noqa: N802
+        """There is a connection."""
+        self._outlet = Outlet(transport)
+        super().onOpen(self._outlet)
+
+    def onClose(self, was_clean: bool) -> None:  # noqa: N802
+        """The connection is gone, and with it whoever waits for the calls under way."""
+        super().onClose(was_clean)
+        self._outlet.shut()
+        self._transport = self._outlet
+        for invocation in [*self._invocations.values()]:
+            invocation.on_reply.cancel()
+
+    def onMessage(self, msg: Any) -> None:  # noqa: N802
+        """A message from the router."""
+        if not isinstance(msg, Unregistered) or msg.request:
+            super().onMessage(msg)
+        # What follows autobahn but notes in its log.
+        elif (registration := self._registrations.pop(msg.registration, None)) is not None:
+            registration.active = False
+            if self.on_taken is not None:
+                self.on_taken(registration.procedure)
+
     def onConnect(self) -> None:  # noqa: N802
         """Joins, with the one way that is set."""
-        method = self._settings.auth_method
+        method = self.settings.auth_method
         extra = {"pubkey": _cryptosign_key(self._proof).public_key()} if method == "cryptosign" else None
-        self.join(self._settings.realm, [method], self._settings.authid, authextra=extra)
+        self.join(self.settings.realm, [method], self.settings.authid, authextra=extra)
 
-    def onChallenge(self, challenge: Challenge) -> str:  # noqa: N802
+    def onChallenge(self, challenge: Challenge) -> Any:  # noqa: N802
         """Proves who joins."""
-        if challenge.method == "ticket":
+        method = self.settings.auth_method
+        if challenge.method != method:
+            # The secret of another way must not go out as a ticket, because somebody says so.
+            raise ValueError(f"the router asks for {challenge.method!r}, and {method!r} is set")
+        if method == "ticket":
             return self._proof
-        if challenge.method == "wampcra":
+        if method == "wampcra":
             return _cra_signature(self._proof, challenge)
-        return str(_signed(self._proof, challenge))
+        return _cryptosign_key(self._proof).sign_challenge(challenge)
 
     def onJoin(self, details: SessionDetails) -> None:  # noqa: N802
         """Ready for calls."""
-        if not self.joined.done():
-            self.joined.set_result(details)
+        self.joined.set_result(details)
 
     def onLeave(self, details: CloseDetails) -> None:  # noqa: N802
         """The router ended the session, or never began it."""
-        self._reason = str(details.reason)
+        if details.reason != CloseDetails.REASON_TRANSPORT_LOST:  # the connection itself knows more of that
+            self._reason = str(details.reason)
         super().onLeave(details)
-
-    def onDisconnect(self) -> None:  # noqa: N802
-        """The connection is gone."""
-        super().onDisconnect()
-        self.note_lost(None)
 
     def onUserError(self, fail: object, msg: object) -> None:  # noqa: N802
         """Nothing: what handlers raise is meant for their callers, and is logged where it is made."""
-
-    def note_lost(self, error: BaseException | None) -> None:
-        """The connection is gone, whatever layer noticed it first."""
-        if not self.lost.done():
-            self.lost.set_result(self._reason or (type(error).__name__ if error else "closed"))
 
 
 async def open_session(settings: WampSettings) -> Session:
@@ -154,7 +220,13 @@ async def open_session(settings: WampSettings) -> Session:
         _cryptosign_key(session._proof)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            await _connect(settings, session)
+            await open_link(
+                settings,
+                session,
+                timeout_s=CONNECT_TIMEOUT_S,
+                ping_interval_s=PING_INTERVAL_S,
+                ping_timeout_s=PING_TIMEOUT_S,
+            )
             either: set[asyncio.Future[Any]] = {session.joined, session.lost}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     except TimeoutError:
@@ -163,9 +235,8 @@ async def open_session(settings: WampSettings) -> Session:
             f"The router did not answer within {CONNECT_TIMEOUT_S:g} s", mend="Look whether it runs."
         ) from None
     except OSError as error:
-        raise UnavailableError(
-            f"The router cannot be reached ({_os_words(error)})", mend="Look whether it runs."
-        ) from error
+        words = error.strerror or type(error).__name__
+        raise UnavailableError(f"The router cannot be reached ({words})", mend="Look whether it runs.") from error
     except BaseException:
         session.abort()
         raise
@@ -173,7 +244,7 @@ async def open_session(settings: WampSettings) -> Session:
         return session
     reason = session.lost.result()
     raise refusal(reason, settings.realm) or UnavailableError(
-        f"The router ended the connection ({reason})", mend="Look into its log."
+        f"The router ended the connection ({reason})", mend="Look into its log, and at KNOWLEDGE_WAMP_URL."
     )
 
 
@@ -182,66 +253,20 @@ async def watch(session: Session) -> None:
 
     WebSocket connections watch themselves by pings.
     """
-    if not session._settings.url.startswith("rs"):
-        await asyncio.wait({session.lost})
-        return
-    while not session.lost.done():
-        await asyncio.wait({session.lost}, timeout=PING_INTERVAL_S)
+    interval = PING_INTERVAL_S if session.settings.url.startswith("rs") else None
+    while True:
+        await asyncio.wait({session.lost}, timeout=interval)
         if session.lost.done():
             return
-        call = asyncio.ensure_future(session.call(_PROBE))
-        done, _ = await asyncio.wait({call, session.lost}, timeout=PING_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
-        if call in done:
-            call.exception()
-        elif not done:
+        if not await session.answers(PING_TIMEOUT_S):
             session.abort()
 
 
-async def _connect(settings: WampSettings, session: Session) -> None:
-    loop = asyncio.get_running_loop()
-    parts = urlsplit(settings.url)
-    secure = parts.scheme in ("wss", "rss")
-    serializers = [_SERIALIZERS[name]() for name in settings.serializers]
-    if parts.scheme in ("ws", "wss"):
-        state = random.getstate()
-        factory: Any = WampWebSocketClientFactory(lambda: session, url=settings.url, serializers=serializers, loop=loop)
-        random.setstate(state)  # it seeds the numbers of the whole process anew, which a host may have seeded
-        factory.setProtocolOptions(
-            openHandshakeTimeout=CONNECT_TIMEOUT_S,
-            closeHandshakeTimeout=1.0,
-            autoPingInterval=PING_INTERVAL_S,
-            autoPingTimeout=PING_TIMEOUT_S,
-            tcpNoDelay=True,
-        )
-    else:
-        factory = WampRawSocketClientFactory(lambda: session, serializer=serializers[0])
-
-    def build() -> Any:
-        protocol = factory()
-        inner = protocol.connection_lost
-
-        def connection_lost(error: BaseException | None) -> None:
-            # Before the handshake is done, the session is told of nothing.
-            try:
-                inner(error)
-            finally:
-                session.note_lost(error)
-
-        protocol.connection_lost = connection_lost
-        return protocol
-
-    context = _tls(settings) if secure else None
-    await loop.create_connection(build, parts.hostname or "", parts.port or (443 if secure else 80), ssl=context)
-
-
-def _tls(settings: WampSettings) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=settings.ca_file)
-    except OSError as error:
-        raise ConfigurationError(
-            f"The file that KNOWLEDGE_WAMP_CA_FILE names holds no certificates ({_os_words(error)})",
-            mend="Name a PEM file.",
-        ) from error
+def _watched(future: Any) -> asyncio.Future[Any]:
+    """Whose failure is seen also when nobody waits for it any more."""
+    watched: asyncio.Future[Any] = asyncio.ensure_future(future)
+    watched.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return watched
 
 
 def _cra_signature(secret: str, challenge: Challenge) -> str:
@@ -265,11 +290,3 @@ def _cryptosign_key(proof: str) -> Any:
         raise ConfigurationError(
             "The key for cryptosign cannot be read", mend="Give 64 hexadecimal digits: the 32 bytes of an Ed25519 seed."
         ) from error
-
-
-def _signed(proof: str, challenge: Challenge) -> Any:
-    return _cryptosign_key(proof).sign_challenge(challenge)
-
-
-def _os_words(error: OSError) -> str:
-    return error.strerror or type(error).__name__
