@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from hashlib import sha256
@@ -44,7 +45,6 @@ Model = TypeVar("Model", bound=BaseModel)
 
 #: How often a document is read again because it changed between two parts of it.
 _ATTEMPTS = 3
-_NOTHING = ByteSpan(start=0, end=0)
 
 
 class WampKnowledgeAdapter:
@@ -89,6 +89,8 @@ class WampKnowledgeAdapter:
         # The other side cuts what would be too long for a message.
         while (left := wanted - len(page.sources)) > 0 and page.next_cursor is not None:
             more = self._page(filter, left, page.next_cursor)
+            if not more.sources and more.next_cursor is not None:
+                raise _wrong("a list of sources that does not end")
             page = more.model_copy(update={"sources": page.sources + more.sources, "warnings": page.warnings})
         return page
 
@@ -139,6 +141,7 @@ class WampKnowledgeAdapter:
         if request.id is not None:
             _checked(request.id)
         given = request.model_dump(mode="json", exclude_none=True, exclude={"content"})
+        _check_text(given)
         if request.content is not None:
             given["content"] = base64.b64encode(request.content).decode()
         return _model(Source, self._call(topics.INGEST, given).get("source"))
@@ -165,23 +168,31 @@ class WampKnowledgeAdapter:
     def _page(self, filter: Mapping[str, JsonValue] | None, limit: int, cursor: str | None) -> SourcePage:
         given: dict[str, JsonValue] = {"limit": limit, "cursor": cursor, "filter": dict(filter) if filter else None}
         asked = {key: value for key, value in given.items() if value is not None}
-        return _model(SourcePage, self._read(topics.SOURCES, asked))
+        page = _model(SourcePage, self._read(topics.SOURCES, asked))
+        if len(page.sources) > limit:
+            raise _wrong("more sources than it was asked for")
+        return page
 
     def _query(self, query: Query) -> QueryResult:
         given = query.model_dump(mode="json", exclude_none=True)
-        return _model(QueryResult, self._read(topics.QUERY, {**given, "full": True}))
+        result = _model(QueryResult, self._read(topics.QUERY, {**given, "full": True}))
+        if len(result.hits) > query.top_k:
+            raise _wrong("more hits than it was asked for")
+        return result
 
     def _read_parts(self, source_id: str, span: ByteSpan | None) -> SourceContent | None:
         """The whole of it, put together; None if it changed between two parts."""
-        part = self._part(source_id, span or _NOTHING, span is None)
+        part = self._part(source_id, 0 if span is None else span.start, None if span is None else span.end)
         total, version = part["total_bytes"], part["source_hash"]
-        start, end = part["start"], min(total, total if span is None else span.end)
+        start, end = part["start"], total if span is None else min(total, span.end)
         content = [part["content"]]
         at = part["end"]
         while at < end:
-            part = self._part(source_id, ByteSpan(start=at, end=end), False)
-            if (part["total_bytes"], part["source_hash"]) != (total, version) or part["end"] <= at:
+            part = self._part(source_id, at, end)
+            if (part["total_bytes"], part["source_hash"]) != (total, version):
                 return None
+            if part["end"] <= at:
+                raise _wrong("no more bytes, where it has some")
             content.append(part["content"])
             at = part["end"]
         data = b"".join(content)
@@ -193,19 +204,18 @@ class WampKnowledgeAdapter:
             content_hash=sha256(data).hexdigest(),
         )
 
-    def _part(self, source_id: str, span: ByteSpan, whole: bool) -> dict[str, Any]:
-        given: dict[str, JsonValue] = {"source_id": source_id, "start": span.start}
-        answer: dict[str, Any] = dict(self._read(topics.READ, given if whole else {**given, "end": span.end}))
+    def _part(self, source_id: str, start: int, end: int | None) -> dict[str, Any]:
+        given: dict[str, JsonValue] = {"source_id": source_id, "start": start}
+        answer: dict[str, Any] = dict(self._read(topics.READ, given if end is None else {**given, "end": end}))
         try:
-            answer["content"] = base64.b64decode(answer["content"], validate=True)
-            sound = sha256(answer["content"]).hexdigest() == answer["content_hash"]
-            sound = sound and answer["end"] - answer["start"] == len(answer["content"]) and answer["total_bytes"] >= 0
-            answer.setdefault("source_hash", None)
+            content = base64.b64decode(answer["content"], validate=True)
+            sound = sha256(content).hexdigest() == answer["content_hash"]
+            sound = sound and _in_place(answer, start, end, len(content))
         except (KeyError, TypeError, ValueError):
             sound = False
         if not sound:
-            raise ProviderError("The other side sent bytes that are not those it says", mend="Ask whoever runs it.")
-        return answer
+            raise _wrong("bytes that are not those it says")
+        return {**answer, "content": content, "source_hash": answer.get("source_hash")}
 
     def _read(self, topic: str, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """A call that may be made again."""
@@ -226,7 +236,7 @@ class WampKnowledgeAdapter:
 
         answer = unpack(self._run(ask))
         if not isinstance(answer, dict):
-            raise ProviderError("The other side sent no object", mend="Ask whoever runs it.")
+            raise _wrong("no object")
         return answer
 
     def _run(self, call: Callable[[], Coroutine[Any, Any, object]]) -> object:
@@ -264,6 +274,30 @@ def _checked(source_id: str) -> str:
             "An id is text that UTF-8 can hold", mend="List the sources to see what there is."
         ) from None
     return source_id
+
+
+def _check_text(given: object) -> None:
+    """What would not be stored as it is, is refused."""
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(
+            "The document holds half a surrogate pair, which stands for no character", mend="Replace it."
+        ) from None
+
+
+def _in_place(part: Mapping[str, Any], start: int, end: int | None, size: int) -> bool:
+    """Whether a part lies where it was asked for."""
+    numbers = [part[key] for key in ("start", "end", "total_bytes")]
+    if any(type(number) is not int for number in numbers):
+        return False
+    first, last, total = numbers
+    until = total if end is None else min(end, total)
+    return bool(total >= 0 and first == min(start, total) and last - first == size and last <= until)
+
+
+def _wrong(what: str) -> ProviderError:
+    return ProviderError(f"The other side sent {what}", mend="Ask whoever runs it.")
 
 
 def _model(kind: type[Model], value: object) -> Model:

@@ -14,6 +14,7 @@ from knowledge_engine.errors import (
     error_from_wire,
     wire_error,
 )
+from knowledge_wamp.wire import clean
 
 if TYPE_CHECKING:
     from autobahn.wamp.exception import ApplicationError
@@ -57,7 +58,8 @@ def raised(error: BaseException) -> ApplicationError:
     """The error as a handler raises it: its wire form as keywords, and no word of what was not meant to be read."""
     from autobahn.wamp.exception import ApplicationError
 
-    wire = wire_error(error)
+    # A message may quote what a caller sent, which not every transport takes back.
+    wire = {key: str(clean(value)) for key, value in wire_error(error).items()}
     return ApplicationError(error_uri(wire["code"]), wire["message"], **wire)
 
 
@@ -86,7 +88,7 @@ def from_call(error: BaseException, procedure: str) -> KnowledgeError:
 
 def _from_uri(uri: str, wire: Any, procedure: str) -> KnowledgeError:
     if isinstance(wire, Mapping) and "code" in wire:
-        return error_from_wire(wire)
+        return error_from_wire({key: value for key, value in wire.items() if isinstance(value, str)})
     if uri == "wamp.error.no_such_procedure":
         return UnavailableError(
             f"Nobody serves {procedure!r} just now", mend="Start `knowledge serve wamp` there, or correct the prefix."

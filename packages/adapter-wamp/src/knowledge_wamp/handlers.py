@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from knowledge_engine.agent_tools import AgentTools
+from knowledge_engine.agent_tools import AgentTools, plain
+from knowledge_engine.agent_tools.tools import NO_DOCUMENT, NO_DOCUMENTS, NO_HITS
 from knowledge_engine.errors import ProviderError, TooLargeError, wire_error
 from knowledge_engine.lanes import Lane, run_in_lane
 from knowledge_engine.ports import IKnowledgeProvider
@@ -20,10 +21,11 @@ TOOLS = ("list", "get", "query")
 MAX_ANSWER_BYTES = 1_000_000
 _DEFAULT_TIMEOUT_S = 30.0
 _MAX_CONCURRENT = 8
-_EMPTY: Mapping[str, Answer] = {
-    "list": {"count": 0, "docs": [], "hint": ""},
-    "get": {"found": False, "suggestions": [], "available_ids": [], "hint": ""},
-    "query": {"count": 0, "hits": [], "hint": ""},
+_EMPTY = {"list": NO_DOCUMENTS, "get": NO_DOCUMENT, "query": NO_HITS}
+#: By tool: the argument that says how much is wanted, its other names, and its place among the arguments.
+_AMOUNTS: Mapping[str, tuple[tuple[str, ...], int]] = {
+    "list": (("limit",), 2),
+    "query": (("top_k", "topK", "limit"), 1),
 }
 
 
@@ -56,7 +58,9 @@ def find_tools(given: object) -> ToolSet:
         raise TypeError(f"a {type(given).__name__} is no library and no provider")
 
     def call(name: str, /, *args: object, **kwargs: object) -> object:
-        return getattr(tools, name)(*args, **kwargs)
+        answer = getattr(tools, name)(*args, **kwargs)
+        # AgentTools promise plain JSON; of a class of somebody else's nobody knows.
+        return answer if type(tools) is AgentTools else plain(answer)
 
     version = getattr(given, "version", None)
     if callable(version):
@@ -103,10 +107,10 @@ class ToolHandlers:
         args, kwargs = by_name(args, kwargs)
         answer, size = self._called(name, args, kwargs)
         while size > self._max_bytes:
-            shorter = _shorter(name, answer)
-            if shorter is None:
+            amount = _smaller_amount(name, answer)
+            if amount is None:
                 raise TooLargeError(f"The answer has {size} bytes", mend="Ask for less: a section, or fewer at once.")
-            kwargs = {**kwargs, **shorter}
+            args, kwargs = _asking_for(amount, name, args, kwargs)
             answer, size = self._called(name, args, kwargs)
         # An error may pass, and changes while it was answered may be in it.
         if "error" not in answer and version == self._tools.version():
@@ -123,7 +127,7 @@ class ToolHandlers:
 def failure(name: str, error: Exception) -> Answer:
     """The usual answer of a tool, without findings, that says what went wrong."""
     wire = wire_error(error)
-    answer: Answer = {**_EMPTY[name], "error": wire["message"], "code": wire["code"], "mend": wire["mend"]}
+    answer = {**_EMPTY[name], "error": wire["message"], "code": wire["code"], "mend": wire["mend"]}
     if wire["id"]:
         answer["error_id"] = wire["id"]
     return {key: clean(value) for key, value in answer.items()}
@@ -137,9 +141,18 @@ def by_name(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[tuple[
     return args, kwargs
 
 
-def _shorter(name: str, answer: Answer) -> dict[str, object] | None:
-    """Arguments that make an answer of about half the length; None where there are none."""
+def _smaller_amount(name: str, answer: Answer) -> int | None:
+    """How much to ask for, for an answer of about half the length; None where there is nothing to leave out."""
     found = answer.get("docs" if name == "list" else "hits")
-    if name == "get" or not isinstance(found, list) or len(found) < 2:
+    if name not in _AMOUNTS or not isinstance(found, list) or len(found) < 2:
         return None
-    return {"limit" if name == "list" else "top_k": len(found) // 2}
+    return len(found) // 2
+
+
+def _asking_for(
+    amount: int, name: str, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    names, place = _AMOUNTS[name]
+    if len(args) > place:
+        return (*args[:place], amount, *args[place + 1 :]), kwargs
+    return args, {**{key: value for key, value in kwargs.items() if key not in names}, names[0]: amount}

@@ -14,9 +14,15 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from knowledge_engine.errors import InvalidArgumentError, InvalidFilterError, TooLargeError
+from knowledge_engine.errors import (
+    InvalidArgumentError,
+    InvalidFilterError,
+    ProviderError,
+    TooLargeError,
+    UnavailableError,
+)
 from knowledge_engine.lanes import Lane, run_in_lane
-from knowledge_engine.models import MAX_PAGE, MAX_TOP_K, ByteSpan, IngestRequest, Query
+from knowledge_engine.models import MAX_PAGE, MAX_TOP_K, ByteSpan, IngestRequest, Query, SourceContent
 from knowledge_engine.service import KnowledgeService
 from knowledge_wamp import topics
 from knowledge_wamp.answers import Answer
@@ -26,6 +32,8 @@ from knowledge_wamp.wire import json_bytes, pack, unpack
 
 #: Of a message, the share that Base64 and what is around it leave for bytes.
 _BYTES_SHARE = 0.7
+#: How often a document is read again because it changed meanwhile.
+_ATTEMPTS = 3
 
 Model = TypeVar("Model", bound=BaseModel)
 Procedure = Callable[[Mapping[str, Any]], Answer]
@@ -98,11 +106,11 @@ class Procedures:
 
     def read(self, given: Mapping[str, Any]) -> Answer:
         """`source_id`, and `start` and `end` in bytes; answers `content` in Base64, cut where it does not fit."""
-        source = self._service.source(_text("source_id", given.get("source_id")))
+        source_id = _text("source_id", given.get("source_id"))
         start, end = _offset("start", given.get("start", 0)), given.get("end")
         most = int(self._max_bytes * _BYTES_SHARE)
         last = start + most if end is None else min(_offset("end", end), start + most)
-        content = self._service.provider.read_source(source.id, ByteSpan(start=start, end=max(start, last)))
+        content, source_hash = self._of_one_version(source_id, ByteSpan(start=start, end=max(start, last)))
         return {
             "source_id": content.source_id,
             "content": base64.b64encode(content.content).decode(),
@@ -110,8 +118,19 @@ class Procedures:
             "end": content.span.end,
             "total_bytes": content.total_bytes,
             "content_hash": content.content_hash,
-            "source_hash": source.content_hash,
+            "source_hash": source_hash,
         }
+
+    def _of_one_version(self, source_id: str, span: ByteSpan) -> tuple[SourceContent, str | None]:
+        """Bytes, and the hash of the document that they are from: callers put documents together of such parts."""
+        for _ in range(_ATTEMPTS):
+            source_hash = self._service.source(source_id).content_hash
+            content = self._service.provider.read_source(source_id, span)
+            if (content.span.start, content.span.end) == (0, content.total_bytes):
+                return content, content.content_hash
+            if self._service.source(source_id).content_hash == source_hash:
+                return content, source_hash
+        raise UnavailableError(f"The source {source_id!r} changes all the while", mend="Try again later.")
 
     def status(self, given: Mapping[str, Any]) -> Answer:
         """How the backend is. With `brief` without its issues, which may be many."""
@@ -124,16 +143,16 @@ class Procedures:
         answer["backend"] = provider.id
         answer["capabilities"] = _dumped(provider.capabilities.model_copy(update={"writable": self.writable}))
         lists = {key: cast(list[JsonValue], answer[key]) for key in ("issues", "skipped")}
-        for key, items in lists.items():
-            answer[f"{key}_total"] = len(items)
-            answer[key] = [] if given.get("brief") is True else items
+        answer |= {f"{key}_total": len(items) for key, items in lists.items()}
+        if given.get("brief") is True:
+            lists = {key: [] for key in lists}
+            answer |= lists
         while not self._fits(answer):
-            kept = {key: items[: len(items) // 2] for key, items in lists.items()}
             if not any(lists.values()):
                 answer["details"] = {}
                 break
-            answer |= kept
-            lists = kept
+            lists = {key: items[: len(items) // 2] for key, items in lists.items()}
+            answer |= lists
         return answer
 
     def ingest(self, given: Mapping[str, Any]) -> Answer:
@@ -174,7 +193,11 @@ def _run(procedure: Procedure, args: tuple[object, ...], kwargs: dict[str, objec
     args, kwargs = by_name(args, kwargs)
     if args:
         raise InvalidArgumentError("An argument has no name", mend="Give all arguments by name.")
-    return cast(Answer, pack(procedure(cast(Mapping[str, Any], unpack(kwargs)))))
+    try:
+        given = cast(Mapping[str, Any], unpack(kwargs))
+    except ProviderError as error:
+        raise InvalidArgumentError("The arguments are no JSON, or nested too deeply", mend="Send JSON.") from error
+    return cast(Answer, pack(procedure(given)))
 
 
 def _model(kind: type[Model], given: Mapping[str, Any]) -> Model:

@@ -31,7 +31,7 @@ _SETTINGS: Sequence[Mapping[str, Any]] = (
     {"name": "KNOWLEDGE_WAMP_PRIVATE_KEY_FILE", "description": "The file that holds the key for cryptosign"},
     {
         "name": "KNOWLEDGE_WAMP_SERIALIZER",
-        "description": "cbor, msgpack or json; by default the first of them that the router takes",
+        "description": "msgpack, cbor or json; by default the first of them that the router takes",
     },
     {"name": "KNOWLEDGE_WAMP_CA_FILE", "description": "Certificates to trust for wss:// and rss://, as a PEM file"},
     {"name": "KNOWLEDGE_WAMP_TIMEOUT_S", "description": "How long one call may take, in seconds", "default": "30"},

@@ -17,7 +17,9 @@ AuthMethod = Literal["anonymous", "ticket", "wampcra", "cryptosign"]
 
 #: What each scheme of a URL stands for, as WAMP libraries write it.
 SCHEMES: Mapping[str, str] = {"ws": "ws", "wss": "wss", "rs": "rs", "rss": "rss", "wamp": "ws", "wamps": "wss"}
-SERIALIZERS = ("cbor", "msgpack", "json")
+#: The first is the one that no caller's arguments upset: JSON takes a text that begins with NUL for bytes, and CBOR
+#: refuses what is nested deeply; either way autobahn closes the connection.
+SERIALIZERS = ("msgpack", "cbor", "json")
 MAX_SECRET_BYTES = 100_000
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
@@ -59,11 +61,9 @@ class WampSettings(Value):
         Raises:
             ConfigurationError: Naming the variable that is wrong.
         """
-        given = {
-            name: value
-            for name in (*cls.model_fields, "serializer")
-            if (value := environ.get(f"KNOWLEDGE_WAMP_{name.upper()}", "").strip())
-        }
+        names = ["serializer" if name == "serializers" else name for name in cls.model_fields]
+        given = {name: value for name in names if (value := environ.get(f"KNOWLEDGE_WAMP_{name.upper()}", "").strip())}
+        _check_text(given)
         if url is not None:
             given |= _from_url(url)
         elif "url" in given:
@@ -115,6 +115,7 @@ def _from_url(url: str) -> dict[str, str]:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
+        url.encode()
     except ValueError as error:
         raise ConfigurationError("The URL of the router cannot be read", mend=mend) from error
     if parts.scheme not in SCHEMES or not host:
@@ -159,6 +160,16 @@ def _number(name: str, given: str, least: float, most: float) -> float:
             f"KNOWLEDGE_WAMP_{name.upper()} is {given[:60]!r}", mend=f"Use a number from {least:g} to {most:g}."
         )
     return number
+
+
+def _check_text(given: Mapping[str, str]) -> None:
+    for name, value in given.items():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ConfigurationError(
+                f"KNOWLEDGE_WAMP_{name.upper()} holds bytes that are no UTF-8", mend="Write it as text."
+            ) from None
 
 
 def _check_names(values: Mapping[str, Any]) -> None:

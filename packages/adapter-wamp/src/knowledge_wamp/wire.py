@@ -11,10 +11,13 @@ from pydantic import JsonValue
 
 from knowledge_engine.agent_tools import plain
 from knowledge_engine.agent_tools.plain import scrub
-from knowledge_engine.errors import ProviderError
+from knowledge_engine.errors import InvalidArgumentError, ProviderError
 
 # JavaScript reads no greater number exactly, and msgpack holds none beyond 64 bits.
 _MAX_INTEGER = 2**53 - 1
+#: Digits of a number that is written as text; Python reads no more than 4,300.
+_MAX_DIGITS = 4_000
+_MAX_BITS = 13_000
 #: Stands for a NUL at the beginning of a text: JSON transports take such a text for bytes.
 _SHOWN_NUL = "\N{REPLACEMENT CHARACTER}"
 #: Before what `pack` had to write otherwise.
@@ -36,12 +39,15 @@ def pack(value: JsonValue) -> JsonValue:
     """`value` for `unpack` on the other side: as `clean`, but nothing is lost.
 
     A text that begins with NUL or with U+2400, and a great integer as text with its sign, get U+2400 before them.
+
+    Raises:
+        InvalidArgumentError: For an integer of thousands of digits.
     """
     if isinstance(value, str):
         text = scrub(value)
         return _MARK + text if text.startswith(("\0", _MARK)) else text
     if isinstance(value, int):
-        return value if isinstance(value, bool) or abs(value) <= _MAX_INTEGER else f"{_MARK}{value:+d}"
+        return value if isinstance(value, bool) or abs(value) <= _MAX_INTEGER else _packed_integer(value)
     if isinstance(value, list):
         return [pack(item) for item in value]
     if isinstance(value, dict):
@@ -53,17 +59,12 @@ def unpack(value: object) -> JsonValue:
     """What `pack` was given.
 
     Raises:
-        ProviderError: For what is no JSON.
+        ProviderError: For what is no JSON, or nested too deeply.
     """
-    if isinstance(value, str):
-        return _unpacked_text(value) if value.startswith(_MARK) else value
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, list | tuple):
-        return [unpack(item) for item in value]
-    if isinstance(value, dict):
-        return {str(_unpacked_key(key)): unpack(item) for key, item in value.items()}
-    raise ProviderError(f"The other side sent a {type(value).__name__}", mend="Ask whoever runs it.")
+    try:
+        return _unpacked(value)
+    except RecursionError:
+        raise ProviderError("The other side sent what is nested too deeply", mend="Ask whoever runs it.") from None
 
 
 def clean_sized(answer: Mapping[str, object]) -> tuple[dict[str, JsonValue], int]:
@@ -103,9 +104,27 @@ def _clean_text(text: str) -> str:
     return _SHOWN_NUL + text[1:] if text.startswith("\0") else text
 
 
+def _packed_integer(value: int) -> str:
+    if value.bit_length() > _MAX_BITS:
+        raise InvalidArgumentError("A number has too many digits", mend="Give it as text.")
+    return f"{_MARK}{value:+d}"
+
+
+def _unpacked(value: object) -> JsonValue:
+    if isinstance(value, str):
+        return _unpacked_text(value) if value.startswith(_MARK) else value
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [_unpacked(item) for item in value]
+    if isinstance(value, dict):
+        return {str(_unpacked_key(key)): _unpacked(item) for key, item in value.items()}
+    raise ProviderError(f"The other side sent a {type(value).__name__}", mend="Ask whoever runs it.")
+
+
 def _unpacked_text(text: str) -> JsonValue:
     rest = text[1:]
-    if rest[:1] in ("+", "-") and rest[1:].isdecimal() and len(rest) < 400:
+    if rest[:1] in ("+", "-") and rest[1:].isdecimal() and len(rest) <= _MAX_DIGITS:
         return int(rest)
     return rest
 
@@ -113,4 +132,4 @@ def _unpacked_text(text: str) -> JsonValue:
 def _unpacked_key(key: object) -> JsonValue:
     if not isinstance(key, str):
         raise ProviderError(f"The other side sent a key that is a {type(key).__name__}", mend="Ask whoever runs it.")
-    return unpack(key)
+    return _unpacked(key)

@@ -44,9 +44,9 @@ NO_DOCUMENT: Mapping[str, JsonValue] = {
     "available_total": 0,
     "hint": "",
 }
+NO_HITS: Mapping[str, JsonValue] = {"count": 0, "hits": [], "warnings": [], "truncated": False, "hint": ""}
 #: Further names of the argument `doc_id`.
 ID_ALIASES = dict.fromkeys(("id", "docId", "source_id", "sourceId"), "doc_id")
-_NO_HITS: Mapping[str, JsonValue] = {"count": 0, "hits": [], "warnings": [], "truncated": False, "hint": ""}
 
 
 class AgentTools:
@@ -122,7 +122,7 @@ class AgentTools:
         return document_answer(loaded, doc_id, wanted)
 
     @never_raises(
-        _NO_HITS,
+        NO_HITS,
         {
             "topK": "top_k",
             "limit": "top_k",
