@@ -23,6 +23,7 @@ from autobahn.wamp.types import (
 
 from knowledge_engine.errors import ConfigurationError, UnavailableError
 from knowledge_wamp.errors import from_call, refusal
+from knowledge_wamp.keywords import allow_any_keyword
 from knowledge_wamp.link import Outlet, open_link
 from knowledge_wamp.settings import WampSettings
 
@@ -215,6 +216,7 @@ async def open_session(settings: WampSettings) -> Session:
     """
     # A library in the same process may have named its own loop for all; without that, each thread's own is used.
     txaio.config.loop = None
+    allow_any_keyword()
     session = Session(settings, settings.proof())
     if settings.auth_method == "cryptosign":
         _cryptosign_key(session._proof)
