@@ -41,10 +41,8 @@ class Linked(Protocol):
         ...
 
 
-async def open_link(
-    settings: WampSettings, session: Linked, *, timeout_s: float, ping_interval_s: float, ping_timeout_s: float
-) -> None:
-    """Connects, and begins the handshake; the session hears of all that follows.
+async def open_link(settings: WampSettings, session: Linked, *, ping_interval_s: float, ping_timeout_s: float) -> None:
+    """Connects, and begins the handshake; the session hears of all that follows. Whoever calls bounds the time.
 
     Raises:
         ConfigurationError: When the address cannot be one, or the certificates to trust cannot be read.
@@ -59,7 +57,7 @@ async def open_link(
         factory: Any = WampWebSocketClientFactory(lambda: session, url=settings.url, serializers=serializers, loop=loop)
         random.setstate(state)  # it seeds the numbers of the whole process anew, which a host may have seeded
         factory.setProtocolOptions(
-            openHandshakeTimeout=timeout_s,
+            openHandshakeTimeout=0,
             closeHandshakeTimeout=1.0,
             autoPingInterval=ping_interval_s,
             autoPingTimeout=ping_timeout_s,
@@ -129,7 +127,7 @@ class Outlet:
             self._transport.send(message)
             return
         # A ticket is sent as it is, and a host may have told autobahn to log all that it sends.
-        self._transport.log = _Mute()
+        self._transport.log = Mute()
         try:
             self._transport.send(message)
         finally:
@@ -139,7 +137,7 @@ class Outlet:
         self._transport.send(Error(Invocation.MESSAGE_TYPE, answer.request, uri, args=["The answer cannot be sent."]))
 
 
-class _Mute:
+class Mute:
     """A logger of nothing."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:

@@ -24,7 +24,7 @@ from autobahn.wamp.types import (
 from knowledge_engine.errors import ConfigurationError, UnavailableError
 from knowledge_wamp.errors import from_call, refusal
 from knowledge_wamp.keywords import allow_any_keyword
-from knowledge_wamp.link import Outlet, open_link
+from knowledge_wamp.link import Mute, Outlet, open_link
 from knowledge_wamp.settings import WampSettings
 
 #: For the TCP connection, the handshakes and joining, together.
@@ -46,6 +46,8 @@ class Session(ApplicationSession):  # type: ignore[misc]
 
     def __init__(self, settings: WampSettings, proof: str) -> None:
         super().__init__(ComponentConfig(settings.realm, {}))
+        # It warns of each refusal, of which whoever opens the session is told.
+        self.log = Mute()
         self.settings, self._proof = settings, proof
         loop = asyncio.get_running_loop()
         self.joined: asyncio.Future[SessionDetails] = loop.create_future()
@@ -222,13 +224,7 @@ async def open_session(settings: WampSettings) -> Session:
         _cryptosign_key(session._proof)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            await open_link(
-                settings,
-                session,
-                timeout_s=CONNECT_TIMEOUT_S,
-                ping_interval_s=PING_INTERVAL_S,
-                ping_timeout_s=PING_TIMEOUT_S,
-            )
+            await open_link(settings, session, ping_interval_s=PING_INTERVAL_S, ping_timeout_s=PING_TIMEOUT_S)
             either: set[asyncio.Future[Any]] = {session.joined, session.lost}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     except TimeoutError:
