@@ -15,11 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "packages/adapter-wamp/tests/bench"))
+
+from autobahn.wamp.exception import ApplicationError
 
 from knowledge_files import KnowledgeLibrary
 from knowledge_wamp import WampSettings, register_knowledge_tools
@@ -44,13 +47,14 @@ def write_library(folder: Path) -> None:
         )
 
 
-async def serve(settings: WampSettings, folder: Path) -> None:
-    """In a process of its own: the library's tools, and an echo of each answer."""
+async def serve(settings: WampSettings, folder: Path, behind_server: bool) -> None:
+    """In a process of its own: an echo of each answer and, unless `knowledge serve` has them, the library's tools."""
     session = await open_session(settings)
     library = KnowledgeLibrary(folder)
     library.load()
-    failed = await register_knowledge_tools(session, library)
-    assert not failed, failed
+    if not behind_server:
+        failed = await register_knowledge_tools(session, library)
+        assert not failed, failed
     for name, answer in (("get", library.get_doc(**GET)), ("list", library.list_docs())):
         text = json.dumps(answer, ensure_ascii=False)
 
@@ -79,8 +83,22 @@ async def one_round(
     return [*took, time.perf_counter() - began]
 
 
+async def registered(session: Session) -> None:
+    """Returns when the tools can be called."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            await session.call("app_knowledge.get", **GET)
+            return
+        except ApplicationError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)
+
+
 async def measure(settings: WampSettings, rounds: int, calls: int) -> None:
     session = await open_session(settings)
+    await registered(session)
     for callers in (1, 8):
         for name, arguments in (("get", GET), ("list", {})):
             kinds = {"echo": (f"echo.{name}", {}), name: (f"app_knowledge.{name}", arguments)}
@@ -111,11 +129,12 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--serializer", default="cbor")
     parser.add_argument("--rawsocket", action="store_true")
+    parser.add_argument("--server", action="store_true", help="measure `knowledge serve wamp` over the files backend")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
         url, folder = given.serve
-        asyncio.run(serve(WampSettings(url=url, serializers=(given.serializer,)), Path(folder)))
+        asyncio.run(serve(WampSettings(url=url, serializers=(given.serializer,)), Path(folder), given.server))
         return
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "library")
@@ -125,17 +144,33 @@ def main() -> None:
         router.start()
         url = router.rawsocket_url if given.rawsocket else router.url
         command = [sys.executable, __file__, "--serializer", given.serializer, "--serve", url, str(library)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
-            try:
-                assert server.stdout is not None
-                assert server.stdout.readline() == b"ready\n", "the server did not start"
-                print(
-                    f"{given.serializer} over {'RawSocket' if given.rawsocket else 'WebSocket'}, {DOCUMENTS} documents"
-                )
-                asyncio.run(measure(WampSettings(url=url, serializers=(given.serializer,)), given.rounds, given.calls))
-            finally:
-                server.terminate()
-                router.stop()
+        with ExitStack() as stack:
+            stack.callback(router.stop)
+            if given.server:
+                command.append("--server")
+                stack.enter_context(running(served(url, library, given.serializer)))
+            server = stack.enter_context(running(command))
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"ready\n", "the server did not start"
+            how = "knowledge serve wamp" if given.server else "register_knowledge_tools"
+            kind = "RawSocket" if given.rawsocket else "WebSocket"
+            print(f"{how}, {given.serializer} over {kind}, {DOCUMENTS} documents")
+            asyncio.run(measure(WampSettings(url=url, serializers=(given.serializer,)), given.rounds, given.calls))
+
+
+def served(url: str, library: Path, serializer: str) -> list[str]:
+    """The command of a server."""
+    program = str(Path(sys.executable).with_name("knowledge"))
+    return [program, "serve", "wamp", "--url", url, "--serializer", serializer, "--backend", f"files:{library}"]
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ class KnowledgeService:
         self._refresh_before_answer = refresh_before_answer
         self._fresh_for_s = fresh_for_s
         self._fresh_until = -1.0
+        self._freshening = threading.Lock()
         self._analyzer = analyzer
         self._listing = threading.Lock()
         self._catalogue: Catalogue | None = None
@@ -350,11 +351,19 @@ class KnowledgeService:
     def _freshen(self) -> None:
         if not self._refresh_before_answer or not isinstance(self.provider, RefreshableProvider):
             return
-        began = time.monotonic()
-        if began >= self._fresh_until:
+        if not self._fresh_for_s:
             self.provider.refresh()
-            # From the beginning: what changed while it looked may have been missed.
-            self._fresh_until = began + self._fresh_for_s
+            return
+        # Whoever comes while another one looks answers from what is there: it is older by that look only.
+        if time.monotonic() >= self._fresh_until and self._freshening.acquire(blocking=self._fresh_until < 0):
+            try:
+                began = time.monotonic()
+                if began >= self._fresh_until:
+                    self.provider.refresh()
+                    # From the beginning: what changed while it looked may have been missed.
+                    self._fresh_until = began + self._fresh_for_s
+            finally:
+                self._freshening.release()
 
     def _writer(self) -> IngestingProvider:
         if self.provider.capabilities.writable and isinstance(self.provider, IngestingProvider):
