@@ -73,7 +73,7 @@ check: setup
 
 test: check outside
 	$(RUN)coverage erase
-	$(RUN)coverage run -m pytest -q -m "not slow"
+	$(RUN)coverage run -m pytest -q -n auto --dist worksteal -m "not slow"
 	$(RUN)coverage combine -q
 	$(RUN)coverage report --fail-under=95
 
