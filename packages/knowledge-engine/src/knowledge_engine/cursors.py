@@ -69,6 +69,13 @@ class Revision:
     def __init__(self) -> None:
         self._sum = 0
 
+    @classmethod
+    def of(cls, value: str) -> Revision:
+        """The revision that had that value."""
+        revision = cls()
+        revision._sum = int(value, 16)
+        return revision
+
     def add(self, source_id: str, content_hash: str) -> None:
         """Takes in a document."""
         self._sum += self._weight(source_id, content_hash)

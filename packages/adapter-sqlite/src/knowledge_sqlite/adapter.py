@@ -1,0 +1,273 @@
+"""The SQLite backend: an `IKnowledgeProvider` over one file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+
+from pydantic import JsonValue
+
+from knowledge_engine.analysis import Analyzer
+from knowledge_engine.answers import Candidate, Loaded, answer, page_sources, plan_query
+from knowledge_engine.citations import content_hash
+from knowledge_engine.corpus_issues import corpus_issues
+from knowledge_engine.errors import InvalidArgumentError, InvalidIdError, KnowledgeError, NotFoundError
+from knowledge_engine.fs import check_path
+from knowledge_engine.models import (
+    ByteSpan,
+    Capabilities,
+    DocumentIssue,
+    Health,
+    IngestRequest,
+    Metadata,
+    Provenance,
+    Query,
+    QueryResult,
+    Source,
+    SourceContent,
+    SourcePage,
+)
+from knowledge_engine.passages import MAX_PASSAGE_BYTES, not_text, parse_document
+from knowledge_engine.writing import check_match, document_bytes, free_id, unsupported_kind
+from knowledge_sqlite.database import Database
+from knowledge_sqlite.search import Search
+from knowledge_sqlite.settings import MEMORY, SqliteSettings
+from knowledge_sqlite.store import NewDocument, Stored, Writer, content, find, state
+
+_SUPERSEDES = """WITH RECURSIVE later(n) AS (
+    SELECT ? UNION SELECT d.superseded_by FROM documents d JOIN later ON d.n = later.n WHERE d.superseded_by IS NOT NULL
+) SELECT 1 FROM later WHERE n = ?"""
+
+
+class SqliteKnowledgeAdapter:
+    """Documents and their index in one SQLite file. Opened when it is first asked; any thread and process may use it.
+
+    What is stored is found by the next query, in every process. Each answer is made from one state of the file.
+    """
+
+    def __init__(self, settings: SqliteSettings, *, id: str = "sqlite", analyzer: Analyzer | None = None) -> None:
+        self._settings = settings
+        self._id = id
+        self._analyzer = analyzer or Analyzer()
+        self._database = Database(settings, self._analyzer.version)
+        self._writer = Writer(self._analyzer)
+
+    @property
+    def id(self) -> str:
+        """The backend's name."""
+        return self._id
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Writable unless it was opened to be read only."""
+        return Capabilities(writable=not self._settings.read_only, max_chunk_bytes=MAX_PASSAGE_BYTES)
+
+    def list_sources(
+        self, *, filter: Mapping[str, JsonValue] | None = None, limit: int = 100, cursor: str | None = None
+    ) -> SourcePage:
+        """See `IKnowledgeProvider.list_sources`."""
+        with self._database.reading() as connection:
+            metadata: dict[str, Metadata] = {}
+            if filter:
+                rows = connection.execute("SELECT id, metadata FROM documents")
+                metadata = {source_id: json.loads(text) for source_id, text in rows}
+            return page_sources(
+                sorted(metadata) if filter else _ids(connection),
+                lambda one: _found(find(connection, one), one).source(),
+                metadata.__getitem__,
+                filter=filter,
+                limit=limit,
+                cursor=cursor,
+                revision=state(connection).revision,
+                known_keys=_keys(connection),
+            )
+
+    def get_source(self, source_id: str) -> Source:
+        """See `IKnowledgeProvider.get_source`."""
+        check_path(source_id)
+        with self._database.reading() as connection:
+            return _found(find(connection, source_id), source_id).source()
+
+    def read_source(self, source_id: str, span: ByteSpan | None = None) -> SourceContent:
+        """See `IKnowledgeProvider.read_source`."""
+        check_path(source_id)
+        with self._database.reading() as connection:
+            size = _found(find(connection, source_id), source_id).size
+            start = min(span.start, size) if span else 0
+            end = min(span.end, size) if span else size
+            (data,) = connection.execute(
+                "SELECT substr(content, ?, ?) FROM documents WHERE id = ?", (start + 1, end - start, source_id)
+            ).fetchone()
+        data = data or b""  # of nothing, `substr` makes NULL
+        return SourceContent(
+            source_id=source_id,
+            content=data,
+            span=ByteSpan(start=start, end=end),
+            total_bytes=size,
+            content_hash=content_hash(data),
+        )
+
+    def query(self, query: Query) -> QueryResult:
+        """See `IKnowledgeProvider.query`."""
+        plan = plan_query(query, self._analyzer)
+        with self._database.reading() as connection:
+            metadata = _Metadata(connection)
+            ranking = (
+                one
+                for one in Search(connection, plan.words).ranked()
+                if not query.filter or plan.filter.matches(metadata(one.source_id), one.source_id)
+            )
+            return answer(
+                plan,
+                ranking,
+                _loader(connection, metadata),
+                analyzer=self._analyzer,
+                engine="bm25",
+                index=state(connection),
+                known_keys=_keys(connection) if query.filter else (),
+            )
+
+    def health_check(self) -> Health:
+        """See `IKnowledgeProvider.health_check`."""
+        try:
+            with self._database.reading() as connection:
+                rows = connection.execute("SELECT id, metadata, issues FROM documents ORDER BY id").fetchall()
+                index = state(connection)
+        except KnowledgeError as error:
+            return Health(status="down", message=str(error))
+        issues = [
+            DocumentIssue.model_validate(each) for _, _, text in rows if text != "[]" for each in json.loads(text)
+        ]
+        between = corpus_issues({source_id: json.loads(text) for source_id, text, _ in rows})
+        return Health(index=index, issues=(*issues, *between), details={"sqlite": sqlite3.sqlite_version})
+
+    def dispose(self) -> None:
+        """See `IKnowledgeProvider.dispose`."""
+        self._database.close()
+
+    # IngestingProvider
+
+    def ingest(self, request: IngestRequest) -> Source:
+        """See `IngestingProvider.ingest`; kind `text`. The same bytes once more change nothing."""
+        if request.kind != "text":
+            raise unsupported_kind(request.kind, "text")
+        try:
+            with self._database.writing() as connection:
+                self._writer.begin(connection)
+                return self._ingested(connection, request)
+        except BaseException:
+            self._writer.forget()
+            raise
+
+    def delete_source(self, source_id: str, *, if_match: str | None = None) -> None:
+        """See `IngestingProvider.delete_source`."""
+        check_path(source_id)
+        with self._database.writing() as connection:
+            self._writer.begin(connection)
+            old = _found(find(connection, source_id), source_id)
+            check_match(if_match, content(connection, source_id))
+            self._writer.delete(connection, old)
+
+    # SupersedingProvider
+
+    def supersede(self, source_id: str, by: str) -> None:
+        """See `SupersedingProvider.supersede`: the old source stays readable and is not found by queries.
+
+        Raises:
+            InvalidArgumentError: When `source_id` already stands, however indirectly, for `by`.
+        """
+        with self._database.writing() as connection:
+            self._writer.begin(connection)
+            old = _found(find(connection, check_path(source_id)), source_id)
+            new = _found(find(connection, check_path(by)), by)
+            if connection.execute(_SUPERSEDES, (new.n, old.n)).fetchone():
+                raise InvalidArgumentError(
+                    f"{source_id!r} stands for {by!r} itself", mend="Name a document that is not superseded by it."
+                )
+            self._writer.supersede(connection, old, new)
+
+    # ExplainingProvider
+
+    def explain(self, source_id: str) -> Provenance | None:
+        """See `ExplainingProvider.explain`."""
+        try:
+            check_path(source_id)
+        except InvalidIdError:
+            return None
+        with self._database.reading() as connection:
+            found = find(connection, source_id)
+            if found is None:
+                return None
+            by = connection.execute(
+                "SELECT b.id FROM documents a JOIN documents b ON b.n = a.superseded_by WHERE a.n = ?", (found.n,)
+            ).fetchone()
+        source = found.source()
+        return Provenance(
+            source_id=source_id,
+            origin=source.origin,
+            uri=source.uri,
+            content_hash=found.content_hash,
+            indexed_at=found.stored_at,
+            details={"superseded_by": by[0]} if by else {},
+        )
+
+    # Inside
+
+    def _ingested(self, connection: sqlite3.Connection, request: IngestRequest) -> Source:
+        present = content(connection, check_path(request.id)) if request.id is not None else None
+        raw = document_bytes(request, present)
+        if problem := not_text(raw):
+            raise InvalidArgumentError(problem, mend="Save the text as UTF-8.")
+        source_id = check_path(free_id(request, raw, lambda one: content(connection, one)))
+        stored = content(connection, source_id)
+        check_match(request.if_match, stored)
+        old = find(connection, source_id)
+        if old is None or stored != raw or (request.uri or old.uri) != old.uri:
+            document = parse_document(source_id, raw)
+            uri = request.uri or f"{self._id}:{source_id}"
+            self._writer.put(connection, NewDocument(document, bytes(raw), "text", uri))
+        return _found(find(connection, source_id), source_id).source()
+
+
+class _Metadata:
+    """Metadata of documents, read once each."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, Metadata] = {}
+
+    def __call__(self, source_id: str) -> Metadata:
+        if source_id not in self._known:
+            row = self._connection.execute("SELECT metadata FROM documents WHERE id = ?", (source_id,)).fetchone()
+            self._known[source_id] = json.loads(row[0])
+        return self._known[source_id]
+
+
+def _loader(connection: sqlite3.Connection, metadata: _Metadata) -> Callable[[Candidate], Loaded | str]:
+    def load(candidate: Candidate) -> Loaded:
+        title, headings, data = connection.execute(
+            "SELECT d.title, p.headings, substr(d.content, p.start + 1, p.stop - p.start) FROM documents d"
+            " JOIN passages p ON p.document = d.n WHERE d.id = ? AND p.start = ?",
+            (candidate.source_id, candidate.start),
+        ).fetchone()
+        return Loaded(data, title, tuple(json.loads(headings)), metadata(candidate.source_id))
+
+    return load
+
+
+def _found(stored: Stored | None, source_id: str) -> Stored:
+    if stored is None:
+        raise NotFoundError(f"No source {source_id!r}", mend="List the sources to see what there is.")
+    return stored
+
+
+def _ids(connection: sqlite3.Connection) -> list[str]:
+    return [row[0] for row in connection.execute("SELECT id FROM documents ORDER BY id")]
+
+
+def _keys(connection: sqlite3.Connection) -> list[str]:
+    return [row[0] for row in connection.execute("SELECT key FROM keys")]
+
+
+__all__ = ["MEMORY", "SqliteKnowledgeAdapter", "SqliteSettings"]

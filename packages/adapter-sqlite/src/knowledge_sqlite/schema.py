@@ -1,0 +1,109 @@
+"""The tables, and how a file of an earlier version becomes one of this: numbered migrations, in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from knowledge_engine.errors import ConfigurationError, ReadOnlyError
+
+#: "kpkt": tells a knowledge database from those of other programs.
+APPLICATION_ID = 0x6B706B74
+
+#: Version n is made from n - 1 by the statements at n - 1. They never change: files of every version exist.
+MIGRATIONS: Sequence[Sequence[str]] = (
+    (
+        # `n` numbers never come back, so that what one process remembers is not another document in the next.
+        """CREATE TABLE documents(
+            n INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            content BLOB NOT NULL,
+            content_hash TEXT NOT NULL,
+            title TEXT NOT NULL,
+            metadata TEXT NOT NULL,
+            issues TEXT NOT NULL,
+            origin TEXT NOT NULL,
+            uri TEXT NOT NULL,
+            stored_at TEXT NOT NULL,
+            superseded_by INTEGER REFERENCES documents(n) ON DELETE SET NULL
+        ) STRICT""",
+        "CREATE INDEX documents_superseded ON documents(superseded_by) WHERE superseded_by IS NOT NULL",
+        # What is searched. `term_ids` are ascending uint32, `term_counts` uint16 beside them: twice the weighted number
+        # of times, plus one if the term stands in the passage's own bytes. Little-endian.
+        """CREATE TABLE passages(
+            n INTEGER PRIMARY KEY AUTOINCREMENT,
+            document INTEGER NOT NULL REFERENCES documents(n) ON DELETE CASCADE,
+            start INTEGER NOT NULL,
+            stop INTEGER NOT NULL,
+            headings TEXT NOT NULL,
+            length INTEGER NOT NULL,
+            is_first INTEGER NOT NULL,
+            term_ids BLOB NOT NULL,
+            term_counts BLOB NOT NULL
+        ) STRICT""",
+        "CREATE INDEX passages_document ON passages(document)",
+        "CREATE TABLE terms(n INTEGER PRIMARY KEY AUTOINCREMENT, term TEXT NOT NULL UNIQUE) STRICT",
+        # Its rows are passages, its words the numbers of their terms in hexadecimal: no text is stored twice.
+        "CREATE VIRTUAL TABLE found USING fts5(words, content='', columnsize=0, detail=none, tokenize='ascii')",
+        "CREATE VIRTUAL TABLE found_words USING fts5vocab(found, row)",
+        """CREATE TABLE state(
+            one INTEGER PRIMARY KEY CHECK (one = 1),
+            analyzer TEXT NOT NULL,
+            documents INTEGER NOT NULL,
+            passages INTEGER NOT NULL,
+            length INTEGER NOT NULL,
+            revision TEXT NOT NULL
+        ) STRICT""",
+        # How many documents have each metadata key, nested ones by their dotted path.
+        "CREATE TABLE keys(key TEXT PRIMARY KEY, documents INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    ),
+)
+VERSION = len(MIGRATIONS)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The version of a file's tables; 0 for an empty file.
+
+    Raises:
+        ConfigurationError: For the database of another program, or of a later version of this one.
+    """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application != APPLICATION_ID and (tables or application):
+        raise ConfigurationError("The file is the database of another program", mend="Name another file.")
+    if version > VERSION:
+        raise ConfigurationError(
+            f"The database has version {version}, and this program knows those up to {VERSION}",
+            mend="Install a later version of kpkit-sqlite.",
+        )
+    return int(version) if tables else 0
+
+
+def migrate(connection: sqlite3.Connection, analyzer: str) -> None:
+    """Brings an open file up to the present version. The caller's connection is in no transaction.
+
+    Raises:
+        ConfigurationError: As `version_of`.
+    """
+    if version_of(connection) == VERSION:
+        return
+    if connection.execute("PRAGMA query_only").fetchone()[0]:
+        raise ReadOnlyError(
+            "The database has an earlier version, and may not be written", mend="Open it once for writing."
+        )
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have done it meanwhile.
+        for number in range(version_of(connection), VERSION):
+            for statement in MIGRATIONS[number]:
+                connection.execute(statement)
+            if number == 0:
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute("INSERT INTO state VALUES (1, ?, 0, 0, 0, '0')", (analyzer,))
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
