@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +107,8 @@ def test_a_url_with_a_password_is_refused_and_not_shown() -> None:
 
 @given(st.text())
 def test_any_text_is_a_url_or_a_configuration_error(text: str) -> None:
-    try:
+    with suppress(ConfigurationError):
         assert read(text).url.split(":")[0] in set(SCHEMES.values())
-    except ConfigurationError as error:
-        assert error.mend
 
 
 @given(
@@ -117,10 +116,8 @@ def test_any_text_is_a_url_or_a_configuration_error(text: str) -> None:
     value=st.text(alphabet=st.one_of(st.characters(), st.sampled_from("1aetru.,:/-\udcff\0"))),
 )
 def test_any_value_of_a_variable_is_taken_or_a_configuration_error(name: str, value: str) -> None:
-    try:
-        read(**{"url": URL, name: value})
-    except ConfigurationError as error:
-        assert error.mend
+    with suppress(ConfigurationError):
+        assert read(**{"url": URL, name: value}).url
 
 
 @pytest.mark.parametrize(
