@@ -59,7 +59,8 @@ class WampKnowledgeAdapter:
         self._id = id
         self._thread = LoopThread(f"knowledge-{id}")
         self._session: Session | None = None
-        self._connecting: asyncio.Lock | None = None
+        self._opening: asyncio.Task[Session] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._capabilities: Capabilities | None = None
 
     @property
@@ -243,14 +244,23 @@ class WampKnowledgeAdapter:
         return self._thread.run(call)
 
     async def _joined(self) -> Session:
-        from knowledge_wamp.session import open_session
+        if self._session is None or self._session.lost.done():
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._open())
+            # One attempt for all who wait; who gives up does not end it for the others.
+            return await asyncio.shield(self._opening)
+        return self._session
 
-        if self._connecting is None:
-            self._connecting = asyncio.Lock()
-        async with self._connecting:
-            if self._session is None or self._session.lost.done():
-                self._session = await open_session(self._settings)
-            return self._session
+    async def _open(self) -> Session:
+        from knowledge_wamp.session import open_session, watch
+
+        try:
+            self._session = session = await open_session(self._settings)
+        finally:
+            self._opening = None
+        # Else a router that hangs would be asked again and again, each time for as long as a call may take.
+        self._watching = asyncio.create_task(watch(session))
+        return session
 
     async def _closed(self) -> None:
         if self._session is not None:

@@ -51,11 +51,10 @@ class Session(ApplicationSession):  # type: ignore[misc]
         self.settings, self._proof = settings, proof
         loop = asyncio.get_running_loop()
         self.joined: asyncio.Future[SessionDetails] = loop.create_future()
-        #: Done when the connection is gone; the result says why.
+        #: Done when the session is over, or its connection gone; the result says why.
         self.lost: asyncio.Future[str] = loop.create_future()
         #: Called with the URI of a procedure that the router took from this session.
         self.on_taken: Callable[[str], None] | None = None
-        self._reason = ""
         self._link: asyncio.Transport | None = None
 
     async def ask(self, procedure: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
@@ -72,7 +71,8 @@ class Session(ApplicationSession):  # type: ignore[misc]
             raise from_call(error, procedure) from error
         try:
             await asyncio.wait({call, self.lost}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if call.done():
+            # What autobahn makes of the end of the session is no answer of the other side.
+            if call.done() and not (self.lost.done() and call.exception()):
                 if (failure := call.exception()) is not None:
                     raise from_call(failure, procedure) from failure
                 return call.result()
@@ -150,7 +150,7 @@ class Session(ApplicationSession):  # type: ignore[misc]
     def note_lost(self, reason: str) -> None:
         """See `link.Linked`."""
         if not self.lost.done():
-            self.lost.set_result(self._reason or reason)
+            self.lost.set_result(reason)
 
     # Called by autobahn
 
@@ -201,9 +201,10 @@ class Session(ApplicationSession):  # type: ignore[misc]
 
     def onLeave(self, details: CloseDetails) -> None:  # noqa: N802
         """The router ended the session, or never began it."""
-        if details.reason != CloseDetails.REASON_TRANSPORT_LOST:  # the connection itself knows more of that
-            self._reason = str(details.reason)
         super().onLeave(details)
+        if details.reason != CloseDetails.REASON_TRANSPORT_LOST:  # the connection itself knows more of that
+            self.note_lost(str(details.reason))
+            self.abort()
 
     def onUserError(self, fail: object, msg: object) -> None:  # noqa: N802
         """Nothing: what handlers raise is meant for their callers, and is logged where it is made."""
