@@ -256,12 +256,8 @@ def test_a_status_does_not_begin_to_build_an_index() -> None:
 
 
 def many(count: int, words: int = 30) -> MemoryProvider:
-    return MemoryProvider(
-        {
-            f"n{n:03}.md": b"---\nid: n%d\nnote: %s\n---\n# N\n\npump %s\n" % (n, b"x" * 50, b"word " * words)
-            for n in range(count)
-        }
-    )
+    text = b"---\nid: n%d\nnote: %s\n---\n# N\n\npump %s\n"
+    return MemoryProvider({f"n{n:03}.md": text % (n, b"x" * 50, b"word " * words) for n in range(count)})
 
 
 def test_hits_that_do_not_fit_are_cut_with_a_cursor_to_go_on() -> None:

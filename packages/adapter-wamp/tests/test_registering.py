@@ -181,7 +181,7 @@ def test_a_handle_that_hangs_and_ignores_that_it_is_cancelled_does_not_hold_up_t
 
 def test_whoever_gives_up_waiting_leaves_no_registration_running() -> None:
     async def attempt() -> int:
-        before, started = asyncio.all_tasks(), []
+        before, started = asyncio.all_tasks(), list[str]()
 
         class Hangs(Sdk):
             async def register_device_function(self, topic: str, endpoint: Any, options: Any = None) -> Any:
@@ -196,7 +196,7 @@ def test_whoever_gives_up_waiting_leaves_no_registration_running() -> None:
         assert call.cancelled()
         for _ in range(5):
             await asyncio.sleep(0)
-        return len(asyncio.all_tasks()) - 1
+        return len(asyncio.all_tasks() - before)
 
     assert asyncio.run(asyncio.wait_for(attempt(), SECONDS)) == 0
 
