@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,10 @@ class _Scored:
     stops: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int64]
 
+    def columns(self) -> tuple[npt.NDArray[Any], ...]:
+        """All of the arrays."""
+        return self.scores, self.documents, self.starts, self.stops, self.numbers
+
 
 class Search:
     """One query in one state of the file.
@@ -60,26 +65,24 @@ class Search:
 
         A passage that holds none in its own bytes, only in title or headings, counts only as its document's first.
         """
-        given = 0
-        wanted = _FIRST_WANTED
+        given, wanted = 0, _FIRST_WANTED
         while self._weights:
             found, whole = self._best(wanted)
             candidates = self._candidates(found)
-            # Beyond the wanted ones others may be missing; and a tie at the end may go on there.
-            keep = candidates if whole else candidates[: _complete(candidates, wanted)]
-            yield from keep[given:]
+            yield from candidates[given:]
             if whole:
                 return
-            given = max(given, len(keep))
-            wanted *= _GROWTH
+            given, wanted = len(candidates), wanted * _GROWTH
 
     def _best(self, wanted: int) -> tuple[_Scored, bool]:
-        """At least the `wanted` best passages, where there are so many; and whether these are all that match."""
+        """The `wanted` best passages with those that tie with the last; and whether no other one matches."""
         floor = self._floor(wanted)
-        if floor <= 0:
-            return self._scored(self._any(self._weights)), True
-        found = self._scored(self._could_reach(floor))
-        return found, False
+        found = self._scored(self._could_reach(floor) if floor > 0 else self._any(self._weights))
+        if len(found.scores) <= wanted:
+            return found, floor <= 0
+        least = np.partition(found.scores, len(found.scores) - wanted)[len(found.scores) - wanted]
+        chosen = np.flatnonzero(found.scores >= least)
+        return _Scored(*(each[chosen] for each in found.columns())), floor <= 0 and len(chosen) == len(found.scores)
 
     def _floor(self, wanted: int) -> float:
         """A score that the `wanted` best passages have at least; 0 where nobody knows."""
@@ -125,9 +128,7 @@ class Search:
             parts.append(_score(batch, self._weights, self._numbers, self._average))
         if not parts:
             parts = [_score([], self._weights, self._numbers, self._average)]
-        return _Scored(
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in _Scored.__dataclass_fields__)
-        )
+        return _Scored(*map(np.concatenate, zip(*(part.columns() for part in parts), strict=True)))
 
     def _candidates(self, found: _Scored) -> list[Candidate]:
         ids = self._ids(np.unique(found.documents).tolist())
@@ -163,17 +164,6 @@ class Search:
 
     def _quoted(self, term: str) -> str:
         return f'"{word(self._numbers[term])}"'
-
-
-def _complete(candidates: Sequence[Candidate], wanted: int) -> int:
-    """How many of the candidates are known to come first: none of those that tie with the last wanted one or less."""
-    if len(candidates) <= wanted:
-        return len(candidates)
-    last = candidates[wanted - 1].score
-    end = wanted
-    while end < len(candidates) and candidates[end].score == last:
-        end += 1
-    return end
 
 
 def _score(
