@@ -287,12 +287,13 @@ def _checked(source_id: str) -> str:
 
 
 def _check_text(given: object) -> None:
-    """What would not be stored as it is, is refused."""
+    """What would not get there as it is, is refused."""
     try:
-        json.dumps(given, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
+        json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
         raise InvalidArgumentError(
-            "The document holds half a surrogate pair, which stands for no character", mend="Replace it."
+            "The document holds half a surrogate pair, a NaN, an infinity or a number of thousands of digits",
+            mend="Write them otherwise.",
         ) from None
 
 
