@@ -25,7 +25,7 @@ from wamp_bench.places import listens
 from wamp_bench.proxy import CuttingProxy
 from wamp_bench.python_client import wamp_call
 from wamp_bench.router import Router
-from wamp_bench.servers import LIMIT_S, Gated, new_prefix, serving, until
+from wamp_bench.servers import LIMIT_S, Gated, new_prefix, serving, until, without_complaints
 
 #: A server is to be callable within 5 s of the router's port being open. Seen: 0.1 to 1.4 s. More, for a machine
 #: that does other things meanwhile.
@@ -52,23 +52,10 @@ def breakable(one_for_all: Router) -> Router:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pings and deadlines of a fraction of a second."""
-    monkeypatch.setattr(session_module, "PING_INTERVAL_S", 0.3)
-    monkeypatch.setattr(session_module, "PING_TIMEOUT_S", 0.4)
+    """Pings and deadlines of a second or so; autobahn rounds those of its pings down to whole ones."""
+    monkeypatch.setattr(session_module, "PING_INTERVAL_S", 1.0)
+    monkeypatch.setattr(session_module, "PING_TIMEOUT_S", 2.0)
     monkeypatch.setattr(session_module, "CONNECT_TIMEOUT_S", 0.5)
-
-
-def without_complaints(main: Callable[[], Any]) -> None:
-    """Runs it, and nothing goes wrong where nobody waits for it; no task is left at the end."""
-    complaints: list[dict[str, Any]] = []
-
-    async def run() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        await main()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(run())
-    assert complaints == []
 
 
 async def port_opening(router: Router) -> float:

@@ -164,7 +164,8 @@ class Session(ApplicationSession):  # type: ignore[misc]
         super().onClose(was_clean)
         self._outlet.shut()
         self._transport = self._outlet
-        for invocation in [*self._invocations.values()]:
+        # The latest first: those that still wait for their turn must not get it now.
+        for invocation in reversed([*self._invocations.values()]):
             invocation.on_reply.cancel()
 
     def onMessage(self, msg: Any) -> None:  # noqa: N802

@@ -69,6 +69,19 @@ def until_now(condition: Callable[[], object], seconds: float = LIMIT_S) -> None
         time.sleep(0.01)
 
 
+def without_complaints(main: Callable[[], Any]) -> None:
+    """Runs it, and nothing goes wrong where nobody waits for it; no task is left at the end."""
+    complaints: list[dict[str, Any]] = []
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        await main()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+    assert complaints == []
+
+
 @asynccontextmanager
 async def serving(
     settings: WampSettings, provider: Any = None, *, services: Mapping[str, KnowledgeService] | None = None
