@@ -370,9 +370,7 @@ def test_a_procedure_that_nobody_registered_is_told_as_wamp_says(router: Router)
 
 
 def long_library(count: int) -> KnowledgeLibrary:
-    text = (
-        "---\nid: guide.n{0:03}\ntitle: Guide {0}\nkind: guide\nsummary: {1}\n---\n## Use\n\n{2}\n\n## More\n\nShort.\n"
-    )
+    text = "---\nid: guide.n{0:03}\ntitle: Guide {0}\nkind: guide\nsummary: {1}\n---\n## Use\n\n{2}\n\n## More\n\nOk.\n"
     return library({f"n{n:03}.md": text.format(n, "😀" * 240, "漢字" * 4_000).encode() for n in range(count)})
 
 

@@ -1,4 +1,4 @@
-// Calls procedures with autobahn-js. In: one JSON object on stdin (url, realm, serializer, calls).
+// Calls procedures with autobahn-js. In: one JSON object on stdin (url, realm, serializer, calls, auth or null).
 // Out: one line of JSON, a list with an outcome for each call; or exit code 1 and the reason on stderr.
 "use strict";
 
@@ -28,11 +28,21 @@ async function outcome(session, { procedure, args, kwargs }) {
   }
 }
 
-function run({ url, realm, serializer, calls }) {
+function credentials(auth) {
+  if (!auth) {
+    return {};
+  }
+  const onchallenge = (session, method, extra) =>
+    method === "ticket" ? auth.secret : autobahn.auth_cra.sign(auth.secret, extra.challenge);
+  return { authmethods: [auth.method], authid: auth.authid, onchallenge };
+}
+
+function run({ url, realm, serializer, calls, auth }) {
   const connection = new autobahn.Connection({
     url,
     realm,
     serializers: [new serializers[serializer]()],
+    ...credentials(auth),
     max_retries: 0,
     use_es6_promises: true,
   });

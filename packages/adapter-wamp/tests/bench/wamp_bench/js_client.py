@@ -6,8 +6,10 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from wamp_bench.node_config import Credentials
 from wamp_bench.places import ROOT, clean_environment, program
 
 _SCRIPT = ROOT / "packages/adapter-wamp/tests/js/calls.js"
@@ -23,9 +25,10 @@ def js_session(
     calls: Sequence[tuple[str, Sequence[Any], Mapping[str, Any]]],
     *,
     serializer: str = "json",
+    auth: Credentials | None = None,
     seconds: float = 60.0,
 ) -> list[dict[str, Any]]:
-    """One outcome a call, one after the other in one anonymous session over WebSocket.
+    """One outcome a call, one after the other in one session over WebSocket; `auth` by ticket or wampcra.
 
     Each is `{"result": ...}`, or `{"error": uri, "args": [...], "kwargs": {...}}`. It blocks: beside a callee in the
     same event loop, run it by `asyncio.to_thread`.
@@ -39,9 +42,10 @@ def js_session(
     if node is None:
         raise RuntimeError("there is no `node` on the PATH. Install Node 18 or newer.")
     asked = [{"procedure": procedure, "args": args, "kwargs": kwargs} for procedure, args, kwargs in calls]
+    given = {"url": url, "realm": realm, "serializer": serializer, "calls": asked, "auth": auth and asdict(auth)}
     ended = subprocess.run(
         [node, str(_SCRIPT)],
-        input=json.dumps({"url": url, "realm": realm, "serializer": serializer, "calls": asked}).encode(),
+        input=json.dumps(given).encode(),
         capture_output=True,
         timeout=seconds,
         env={**clean_environment(), "NODE_PATH": str(modules)},
