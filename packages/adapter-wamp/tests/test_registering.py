@@ -442,6 +442,41 @@ def test_a_registration_that_the_router_answers_too_late_is_undone(
     asyncio.run(attempt())
 
 
+@pytest.mark.parametrize("outcome", ["registered", "refused", "cancelled"])
+def test_whatever_comes_of_a_late_registration_harms_nobody(outcome: str) -> None:
+    class Registration:
+        undone = 0
+
+        def unregister(self) -> None:
+            self.undone += 1
+
+    async def attempt() -> int:
+        pending: list[asyncio.Future[Registration]] = []
+        registration = Registration()
+
+        class Session:
+            def is_attached(self) -> bool:
+                return True
+
+            def register(self, *_: Any, **__: Any) -> Any:
+                pending.append(asyncio.get_running_loop().create_future())
+                return pending[0]
+
+        handle = Session()
+        topics = {"list": "a.list", "get": None}
+        assert await register_knowledge_tools(handle, MemoryProvider(DOCS), None, topics, timeout_s=0.1) == ["a.list"]
+        {
+            "registered": lambda: pending[0].set_result(registration),
+            "refused": lambda: pending[0].set_exception(ApplicationError("wamp.error.x")),
+            "cancelled": lambda: pending[0].cancel(),
+        }[outcome]()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return registration.undone
+
+    assert asyncio.run(asyncio.wait_for(attempt(), SECONDS)) == (outcome == "registered")
+
+
 def test_a_session_that_is_lost_meanwhile_fails_all_topics(
     router: Router, cutting_proxy: Callable[[int], CuttingProxy]
 ) -> None:

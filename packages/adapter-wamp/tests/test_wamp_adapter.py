@@ -47,7 +47,7 @@ TEXT = (
     "# Guide {0}\n\nPump {3}.\n\n## More\n\nPump again {4}.\n"
 )
 MANY = {
-    f"n{n:02}.md": TEXT.format(n, ["guide", "device"][n % 2], "y" * 40, "word " * (n % 9 * 10), "😀" * n).encode()
+    f"n{n:02}.md": TEXT.format(n, ["guide", "device"][n % 2], "y" * 200, "word " * (n % 9 * 10), "😀" * n).encode()
     for n in range(40)
 }
 
@@ -306,6 +306,14 @@ def test_two_backends_and_sixteen_threads_see_one_corpus(router: Router) -> None
         assert first.list_sources().total == second.list_sources().total == 32
         second.dispose()
         assert first.get_source("n1.md").id == "n1.md"
+
+
+def test_its_health_is_that_of_what_is_behind_it(router: Router) -> None:
+    behind = MemoryProvider(DOCS | {"odd.md": b"---\nid: [\n---\n\xff\n"})
+    with remote(router, behind) as adapter:
+        health = adapter.health_check()
+        assert health.issues
+        assert health == behind.health_check()
 
 
 def test_it_may_be_called_in_a_thread_with_a_running_event_loop(router: Router) -> None:
