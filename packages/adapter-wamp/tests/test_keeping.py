@@ -19,7 +19,7 @@ from knowledge_engine.models import Query
 from knowledge_wamp import WampKnowledgeAdapter, WampSettings, keeping, topics
 from knowledge_wamp import session as session_module
 from knowledge_wamp.keeping import MAX_DELAY_S, delays, keep_session
-from knowledge_wamp.session import Session, open_session
+from knowledge_wamp.session import Session, open_session, watch
 from wamp_bench.node_config import node_config
 from wamp_bench.places import listens
 from wamp_bench.proxy import CuttingProxy
@@ -50,11 +50,11 @@ def breakable(one_for_all: Router) -> Router:
     return one_for_all
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pings and deadlines of a second or so; autobahn rounds those of its pings down to whole ones."""
-    monkeypatch.setattr(session_module, "PING_INTERVAL_S", 1.0)
-    monkeypatch.setattr(session_module, "PING_TIMEOUT_S", 2.0)
+def be_quick(monkeypatch: pytest.MonkeyPatch, transport: str) -> None:
+    """Short pings and deadlines; autobahn rounds those of its own pings down to whole seconds."""
+    scale = 1.0 if transport == "url" else 0.3
+    monkeypatch.setattr(session_module, "PING_INTERVAL_S", scale)
+    monkeypatch.setattr(session_module, "PING_TIMEOUT_S", 2 * scale)
     monkeypatch.setattr(session_module, "CONNECT_TIMEOUT_S", 0.5)
 
 
@@ -162,8 +162,9 @@ def test_a_router_that_comes_back_without_its_realm_is_tried_again(
 
 @each_transport
 def test_a_frozen_router_is_noticed_and_served_again_when_it_thaws(
-    breakable: Router, transport: str, quick: None
+    breakable: Router, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    be_quick(monkeypatch, transport)
     prefix = new_prefix()
     settings = WampSettings(url=getattr(breakable, transport), prefix=prefix)
     provider, adapter = Gated(), WampKnowledgeAdapter(settings)
@@ -194,8 +195,9 @@ def test_a_frozen_router_is_noticed_and_served_again_when_it_thaws(
 
 @each_transport
 def test_a_link_into_nowhere_is_tried_for_ever(
-    router: Router, cutting_proxy: MakeProxy, transport: str, quick: None
+    router: Router, cutting_proxy: MakeProxy, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    be_quick(monkeypatch, transport)
     port = router.port if transport == "url" else router.rawsocket_port
     proxy = cutting_proxy(port)
 
@@ -211,17 +213,39 @@ def test_a_link_into_nowhere_is_tried_for_ever(
     without_complaints(main)
 
 
-def test_a_server_may_start_before_its_router(breakable: Router) -> None:
-    settings = WampSettings(url=breakable.url, prefix=new_prefix())
+def test_a_server_may_start_before_its_router(router: Router, cutting_proxy: MakeProxy) -> None:
+    proxy = cutting_proxy(router.port)
+    proxy.refuse()
 
     async def main() -> None:
-        await asyncio.to_thread(breakable.stop)
-        starting = asyncio.create_task(port_opening(breakable))
-        async with serving(settings) as server:
+        opening = asyncio.create_task(asyncio.to_thread(proxy.resume))
+        async with serving(WampSettings(url=proxy.url, prefix=new_prefix())) as server:
             assert server.health["state"] == "ready"
-        await starting
+        await opening
 
     without_complaints(main)
+
+
+def test_a_router_that_answers_keeps_its_session(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "PING_INTERVAL_S", 0.01)
+    answers = Session.answers
+    answered: list[bool] = []
+
+    async def counted(self: Session, timeout_s: float) -> bool:
+        answered.append(await answers(self, timeout_s))
+        return answered[-1]
+
+    async def main() -> None:
+        monkeypatch.setattr(Session, "answers", counted)
+        session = await open_session(WampSettings(url=router.rawsocket_url))
+        watching = asyncio.create_task(watch(session))
+        await until(lambda: len(answered) > 20)
+        assert session.is_attached()
+        await session.close()
+        await watching
+
+    without_complaints(main)
+    assert all(answered[:20])
 
 
 def test_a_ticket_that_is_away_for_a_while_is_waited_for_once_there_was_a_session(

@@ -474,6 +474,24 @@ def test_a_server_that_is_cancelled_leaves_nothing_behind(router: Router) -> Non
     without_complaints(main)
 
 
+def test_a_call_that_takes_too_long_is_given_up_on_both_sides(router: Router) -> None:
+    settings = WampSettings(url=router.url, prefix=new_prefix())
+    provider = Gated()
+
+    async def main() -> None:
+        async with serving(settings, provider) as server:
+            session = await open_session(settings)
+            asked = asyncio.create_task(session.ask(settings.procedure(topics.QUERY), {"query": "pump"}, 2))
+            await until(lambda: provider.calls == 1)
+            with pytest.raises(UnavailableError, match="did not answer within 2 s"):
+                await asked
+            await until(lambda: server._lane.abandoned == 1)
+            await session.close()
+            provider.gate.set()
+
+    without_complaints(main)
+
+
 @each_transport
 def test_a_caller_who_cancels_frees_the_place_of_the_call(router: Router, transport: str) -> None:
     settings = WampSettings(url=getattr(router, transport), prefix=new_prefix())

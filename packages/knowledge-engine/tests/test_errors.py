@@ -8,9 +8,18 @@ import logging
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from knowledge_engine import errors
-from knowledge_engine.errors import KnowledgeError, NotFoundError, wire_error
+from knowledge_engine.errors import (
+    ConfigurationError,
+    KnowledgeError,
+    NotFoundError,
+    ProviderError,
+    error_from_wire,
+    wire_error,
+)
 
 
 def tree(root: type[KnowledgeError] = KnowledgeError) -> list[type[KnowledgeError]]:
@@ -69,3 +78,39 @@ def test_any_other_error_is_logged_once_and_hidden(caplog: pytest.LogCaptureFixt
 
 def test_two_hidden_errors_have_two_ids() -> None:
     assert wire_error(ValueError())["id"] != wire_error(ValueError())["id"]
+
+
+@pytest.mark.parametrize("error", tree()[1:], ids=lambda error: error.code)
+def test_an_error_that_went_over_the_wire_is_the_same_again(error: type[KnowledgeError]) -> None:
+    sent = error("It broke", mend="Mend it.")
+    again = error_from_wire(json.loads(json.dumps(wire_error(sent))))
+    assert type(again) is error
+    assert (str(again), again.problem, again.mend) == ("It broke. Mend it.", "It broke.", "Mend it.")
+
+
+@pytest.mark.parametrize("code", ["internal", "of-another-version", "", None, 7, ["not-found"]])
+def test_an_error_of_an_unknown_code_is_one_of_the_backend(code: object) -> None:
+    error = error_from_wire({"code": code, "message": "It broke. Mend it.", "mend": "Mend it.", "id": "x"})
+    assert type(error) is ProviderError
+    assert str(error) == "It broke. Mend it."
+
+
+def test_a_class_of_somebody_else_takes_no_code_away() -> None:
+    class Mine(ConfigurationError):
+        code = "not-found"
+
+    assert type(error_from_wire(wire_error(Mine("It broke", mend="Mend it.")))) is NotFoundError
+
+
+def test_rubbish_is_an_error_of_the_backend_that_says_something() -> None:
+    error = error_from_wire({})
+    assert type(error) is ProviderError
+    assert str(error) == "The other side failed. Ask whoever runs it."
+    assert len(str(error_from_wire({"message": "x" * 10**6, "mend": "y" * 10**6}))) < 5_000
+
+
+@given(st.dictionaries(st.sampled_from(["code", "message", "mend", "id"]), st.none() | st.text() | st.integers()))
+def test_whatever_comes_is_an_error_with_a_mend(wire: dict[str, object]) -> None:
+    error = error_from_wire(wire)
+    assert error.mend.strip() or wire.get("mend")
+    assert str(error)

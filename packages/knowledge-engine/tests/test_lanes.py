@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import gc
 import threading
@@ -11,7 +12,7 @@ from concurrent.futures import wait
 import pytest
 
 from knowledge_engine.errors import BusyError, InvalidArgumentError, NotFoundError, ProviderError, UnavailableError
-from knowledge_engine.lanes import Lane
+from knowledge_engine.lanes import Lane, run_in_lane
 
 LIMIT_S = 10
 
@@ -230,3 +231,80 @@ def test_a_call_that_would_end_the_process_is_only_a_failure(ending: BaseExcepti
     with pytest.raises(ProviderError, match=type(ending).__name__):
         lane.submit(call).result(timeout=60)
     lane.close()
+
+
+async def _until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def test_a_coroutine_gets_what_its_call_returns_or_raises() -> None:
+    lane = Lane("async", max_concurrent=1, max_abandoned=1)
+
+    def fail() -> None:
+        raise NotFoundError("No such thing", mend="Look elsewhere.")
+
+    async def main() -> None:
+        assert await run_in_lane(lane, threading.get_ident) != threading.get_ident()
+        assert await run_in_lane(lane, lambda: 7, LIMIT_S) == 7
+        with pytest.raises(NotFoundError, match="No such thing"):
+            await run_in_lane(lane, fail, LIMIT_S)
+
+    asyncio.run(main())
+    lane.close()
+
+
+def test_a_coroutine_that_is_cancelled_frees_the_place_of_its_call() -> None:
+    lane, gate = Lane("cancelled", max_concurrent=1, max_abandoned=2), Gate()
+
+    async def main() -> None:
+        waiting = asyncio.create_task(run_in_lane(lane, gate))
+        await _until(gate.entered.is_set)
+        queued = asyncio.create_task(run_in_lane(lane, lambda: "never"))
+        await asyncio.sleep(0)
+        for task in (queued, waiting):
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert (lane.running, lane.abandoned) == (0, 1)
+        assert await run_in_lane(lane, lambda: "next", LIMIT_S) == "next"
+
+    asyncio.run(main())
+    gate.open.set()
+    assert lane.close(LIMIT_S)
+
+
+def test_a_call_that_does_not_end_in_time_is_unavailable_and_one_without_a_turn_is_busy() -> None:
+    lane, gate = Lane("slow", max_concurrent=1, max_abandoned=2), Gate()
+
+    async def main() -> None:
+        hanging = asyncio.create_task(run_in_lane(lane, gate))
+        await _until(gate.entered.is_set)
+        with pytest.raises(BusyError, match=r"'slow' had no place for another call within 0\.01 s"):
+            await run_in_lane(lane, lambda: None, 0.01)
+        hanging.cancel()
+        await asyncio.wait({hanging})
+        with pytest.raises(UnavailableError, match=r"'slow' did not answer within 0\.2 s") as caught:
+            await run_in_lane(lane, lambda: gate.open.wait(LIMIT_S), 0.2)
+        assert not isinstance(caught.value, BusyError)
+        with pytest.raises(BusyError, match="hang"):
+            await run_in_lane(lane, lambda: None, LIMIT_S)
+
+    asyncio.run(main())
+    gate.open.set()
+    assert lane.close(LIMIT_S)
+    with pytest.raises(UnavailableError):
+        asyncio.run(run_in_lane(lane, lambda: None))
+
+
+def test_a_call_that_ends_after_its_event_loop_disturbs_nobody() -> None:
+    lane, gate = Lane("late", max_concurrent=1, max_abandoned=1), Gate()
+
+    async def main() -> None:
+        asyncio.ensure_future(run_in_lane(lane, gate))  # noqa: RUF006 - left alone on purpose
+        await _until(gate.entered.is_set)
+
+    asyncio.run(main())
+    gate.open.set()
+    assert lane.close(LIMIT_S)

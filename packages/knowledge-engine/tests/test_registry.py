@@ -183,7 +183,13 @@ def test_a_backend_of_this_kit_that_is_not_installed_says_what_to_install(name: 
     assert caught.value.mend == f"Install the distribution kpkit-{name.split(':')[0]}."
 
 
-@pytest.mark.parametrize(("url", "mend"), [("https://host/", "kpkit-http"), ("wss://host/", "kpkit-wamp")])
+@pytest.mark.parametrize(
+    ("url", "mend"),
+    [
+        ("https://host/", "kpkit-http"),
+        *((f"{scheme}://host:1/", "kpkit-wamp") for scheme in ("wamp", "wamps", "ws", "wss", "rs", "rss")),
+    ],
+)
 def test_a_scheme_that_an_uninstalled_backend_opens_says_what_to_install(url: str, mend: str, bare_path: None) -> None:
     with pytest.raises(UnknownBackendError) as caught:
         resolve_knowledge_backend(url)

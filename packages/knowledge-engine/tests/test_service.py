@@ -680,6 +680,55 @@ def test_a_backend_is_refreshed_before_each_answer_only_where_asked() -> None:
     KnowledgeService(Counting(DOCUMENTS), refresh_before_answer=True).list()  # cannot be refreshed: no matter
 
 
+def test_a_server_looks_for_changes_as_often_as_it_was_told() -> None:
+    provider = Refreshable(DOCUMENTS)
+    rarely = KnowledgeService(provider, refresh_before_answer=True, fresh_for_s=3600)
+    for _ in range(5):
+        rarely.list()
+        rarely.query(Query(query="x"))
+        rarely.source("same-1.md")
+        rarely.revision()
+    assert provider.refreshed == 1
+    at_once = KnowledgeService(provider, refresh_before_answer=True, fresh_for_s=1e-9)
+    at_once.list()
+    at_once.list()
+    assert provider.refreshed == 3
+    KnowledgeService(provider, fresh_for_s=3600).list()  # it was not told to look at all
+    assert provider.refreshed == 3
+
+
+def test_a_look_that_fails_is_made_again() -> None:
+    class Failing(Refreshable):
+        def refresh(self, paths: Sequence[str] | None = None) -> bool:
+            super().refresh(paths)
+            raise ProviderError("The disk is away", mend="Bring it back.")
+
+    provider = Failing(DOCUMENTS)
+    service = KnowledgeService(provider, refresh_before_answer=True, fresh_for_s=3600)
+    for _ in range(2):
+        with pytest.raises(ProviderError, match="The disk is away"):
+            service.list()
+    assert provider.refreshed == 2
+
+
+def test_the_revision_changes_with_the_corpus_and_is_empty_where_there_is_none(provider: Counting) -> None:
+    service = KnowledgeService(provider)
+    first = service.revision()
+    assert first
+    assert service.revision() == first
+    put(provider, "new.md", b"# New")
+    assert service.revision() != first
+    assert KnowledgeService(Unrevised(DOCUMENTS)).revision() == ""
+
+
+def test_a_source_is_had_by_exactly_its_id(service: KnowledgeService, provider: Counting) -> None:
+    assert service.source("same-1.md") == provider.get_source("same-1.md")
+    for name in ("device.meter", "same", "SAME-1.md", "none.md"):
+        with pytest.raises(NotFoundError):
+            service.source(name)
+    assert provider.listed == 0
+
+
 def test_changes_name_what_was_added_changed_and_removed(service: KnowledgeService, provider: Counting) -> None:
     first = service.changes()
     assert first.reset
