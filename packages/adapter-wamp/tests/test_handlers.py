@@ -207,6 +207,16 @@ class Strange(AgentTools):
         return value
 
 
+def test_keys_that_are_no_text_and_bottomless_lists_of_somebody_else_are_made_plain() -> None:
+    class Numbered(AgentTools):
+        def list(self, /, **_: Any) -> Any:
+            return {1: {2: 3}, "deep": Strange.deep(600)}
+
+    answer = ask(Numbered(KnowledgeService(MemoryProvider(DOCS))), "list")
+    assert answer["1"] == {"2": 3}
+    assert json.dumps(answer).count("[") < 40
+
+
 def test_tools_of_somebody_else_may_answer_with_anything() -> None:
     tools = Strange(KnowledgeService(MemoryProvider(DOCS)))
     assert json.dumps(ask(tools, "list")).count("[") < 40

@@ -67,7 +67,7 @@ async def _register_all(handle: object, given: object, topics: Mapping[str, str]
     lane = make_lane("knowledge")
     try:
         # Apart: a backend elsewhere may be asked what it can do.
-        handlers = ToolHandlers(await run_in_lane(lane, partial(find_tools, given), timeout_s), lane)
+        handlers = ToolHandlers(await run_in_lane(lane, partial(find_tools, given), REGISTER_TIMEOUT_S), lane)
     except TypeError as error:
         return dict.fromkeys(topics, str(error))
     allow_any_keyword()
