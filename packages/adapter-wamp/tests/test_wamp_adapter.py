@@ -562,7 +562,7 @@ def test_hits_without_a_page_of_them_end_a_query(liar: tuple[dict[str, Any], Wam
         ("wamp.error.not_authorized", {}, ProviderError),
         ("x.y", {"code": "internal", "message": "Something.", "id": "5"}, ProviderError),
     ],
-    ids=str,
+    ids=["coded", "nonsense", "runtime", "denied", "internal"],
 )
 def test_errors_of_the_other_side_are_errors_here(
     router: Router, uri: str, wire: Any, kind: type[KnowledgeError]
