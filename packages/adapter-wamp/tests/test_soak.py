@@ -86,9 +86,14 @@ class Caller:
 
 @contextmanager
 def traced() -> Iterator[None]:
+    """Memory is measured; nothing is logged, as pytest keeps all that is."""
+    logging.disable(logging.CRITICAL)
     tracemalloc.start()
-    yield
-    tracemalloc.stop()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+        logging.disable(logging.NOTSET)
 
 
 async def held(caller: Caller, proxy: CuttingProxy) -> Held:
