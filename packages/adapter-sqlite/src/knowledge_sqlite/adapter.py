@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from pydantic import JsonValue
 
@@ -12,7 +13,13 @@ from knowledge_engine.analysis import Analyzer
 from knowledge_engine.answers import Candidate, Loaded, answer, page_sources, plan_query
 from knowledge_engine.citations import content_hash
 from knowledge_engine.corpus_issues import corpus_issues
-from knowledge_engine.errors import InvalidArgumentError, InvalidIdError, KnowledgeError, NotFoundError
+from knowledge_engine.errors import (
+    ConfigurationError,
+    InvalidArgumentError,
+    InvalidIdError,
+    KnowledgeError,
+    NotFoundError,
+)
 from knowledge_engine.fs import check_path
 from knowledge_engine.models import (
     ByteSpan,
@@ -30,7 +37,12 @@ from knowledge_engine.models import (
 )
 from knowledge_engine.passages import MAX_PASSAGE_BYTES, not_text, parse_document
 from knowledge_engine.writing import check_match, document_bytes, free_id, unsupported_kind
+from knowledge_sqlite.backups import back_up
+from knowledge_sqlite.bulk import ingest_many
 from knowledge_sqlite.database import Database
+from knowledge_sqlite.deleting import pending, traces, truncate
+from knowledge_sqlite.errors import DamagedError
+from knowledge_sqlite.maintenance import Problem, fts_problems, problems, rebuild
 from knowledge_sqlite.search import Search
 from knowledge_sqlite.settings import MEMORY, SqliteSettings
 from knowledge_sqlite.store import NewDocument, Stored, Writer, content, find, state
@@ -50,7 +62,7 @@ class SqliteKnowledgeAdapter:
         self._settings = settings
         self._id = id
         self._analyzer = analyzer or Analyzer()
-        self._database = Database(settings, self._analyzer.version)
+        self._database = Database(settings, self._analyzer.version, self._refreshed)
         self._writer = Writer(self._analyzer)
 
     @property
@@ -79,7 +91,7 @@ class SqliteKnowledgeAdapter:
                 filter=filter,
                 limit=limit,
                 cursor=cursor,
-                revision=state(connection).revision,
+                revision=state(connection, self._analyzer.version).revision,
                 known_keys=_keys(connection),
             )
 
@@ -124,7 +136,7 @@ class SqliteKnowledgeAdapter:
                 _loader(connection, metadata),
                 analyzer=self._analyzer,
                 engine="bm25",
-                index=state(connection),
+                index=state(connection, self._analyzer.version),
                 known_keys=_keys(connection) if query.filter else (),
             )
 
@@ -133,14 +145,17 @@ class SqliteKnowledgeAdapter:
         try:
             with self._database.reading() as connection:
                 rows = connection.execute("SELECT id, metadata, issues FROM documents ORDER BY id").fetchall()
-                index = state(connection)
+                index = state(connection, self._analyzer.version)
         except KnowledgeError as error:
             return Health(status="down", message=str(error))
         issues = [
             DocumentIssue.model_validate(each) for _, _, text in rows if text != "[]" for each in json.loads(text)
         ]
         between = corpus_issues({source_id: json.loads(text) for source_id, text, _ in rows})
-        return Health(index=index, issues=(*issues, *between), details={"sqlite": sqlite3.sqlite_version})
+        details: dict[str, JsonValue] = {"sqlite": sqlite3.sqlite_version}
+        if not self._database.place.memory and self._database.place.is_void():
+            details["unreadable"] = "There is no database yet: correct its path, or store a document."
+        return Health(index=index, issues=(*issues, *between), details=details)
 
     def dispose(self) -> None:
         """See `IKnowledgeProvider.dispose`."""
@@ -150,24 +165,35 @@ class SqliteKnowledgeAdapter:
 
     def ingest(self, request: IngestRequest) -> Source:
         """See `IngestingProvider.ingest`; kind `text`. The same bytes once more change nothing."""
-        if request.kind != "text":
-            raise unsupported_kind(request.kind, "text")
-        try:
-            with self._database.writing() as connection:
-                self._writer.begin(connection)
-                return self._ingested(connection, request)
-        except BaseException:
-            self._writer.forget()
-            raise
+        with self._changing() as connection:
+            return self._ingested(connection, request)
+
+    def ingest_many(self, requests: Iterable[IngestRequest], *, batch: int = 500) -> Iterator[Source]:
+        """Stores documents, fast: each `batch` of them in one transaction (a smaller one, if they are long).
+
+        Gives one source for each request, in order, when it is stored for good. A bad document does not undo others:
+        its source has the status `failed`, and `error` says why, after a code and a colon. `requests` are taken as they
+        are needed, while nothing is locked.
+
+        Raises:
+            BusyError, ReadOnlyError, StorageFullError: The batch that was to be stored is not; those before are.
+        """
+        return ingest_many(self._changing, self._ingested, requests, batch)
 
     def delete_source(self, source_id: str, *, if_match: str | None = None) -> None:
         """See `IngestingProvider.delete_source`."""
-        check_path(source_id)
-        with self._database.writing() as connection:
-            self._writer.begin(connection)
-            old = _found(find(connection, source_id), source_id)
-            check_match(if_match, content(connection, source_id))
-            self._writer.delete(connection, old)
+        with self._changing() as connection:
+            self._delete(connection, source_id, if_match)
+
+    # ErasingProvider
+
+    def erase_source(self, source_id: str, *, if_match: str | None = None) -> tuple[str, ...]:
+        """See `ErasingProvider.erase_source`. Takes as long as it takes to write the index anew."""
+        with self._changing() as connection:
+            found = find(connection, check_path(source_id))
+            left = traces(connection, source_id) if found else []
+            self._delete(connection, source_id, if_match)
+        return pending(self._database, left, self._writer.forget)
 
     # SupersedingProvider
 
@@ -177,8 +203,7 @@ class SqliteKnowledgeAdapter:
         Raises:
             InvalidArgumentError: When `source_id` already stands, however indirectly, for `by`.
         """
-        with self._database.writing() as connection:
-            self._writer.begin(connection)
+        with self._changing() as connection:
             old = _found(find(connection, check_path(source_id)), source_id)
             new = _found(find(connection, check_path(by)), by)
             if connection.execute(_SUPERSEDES, (new.n, old.n)).fetchone():
@@ -212,9 +237,77 @@ class SqliteKnowledgeAdapter:
             details={"superseded_by": by[0]} if by else {},
         )
 
+    # The file
+
+    def check(self) -> tuple[Problem, ...]:
+        """What is wrong with the file and its index; empty when all is well. Reads everything.
+
+        Raises:
+            KnowledgeError: When it cannot be opened at all.
+        """
+        found: list[Problem] = []
+        try:
+            with self._database.reading() as connection:
+                found += problems(connection, self._analyzer.version)
+            if not self._settings.read_only and self._database.place.may_be_written():
+                with self._database.writing() as connection:
+                    found += fts_problems(connection)
+        except DamagedError as error:
+            found.append(Problem("damaged", error.problem, error.mend))
+        return tuple(found)
+
+    def repair(self) -> None:
+        """Builds passages, words and index anew from the documents, in one transaction, and empties the log.
+
+        Raises:
+            DamagedError: When not all documents can be read; nothing is changed then.
+        """
+        with self._changing(rebuilt=True) as connection:
+            rebuild(connection, self._writer, self._analyzer.version)
+        truncate(self._database)
+
+    def backup(self, path: str) -> None:
+        """Copies the database, as it is at one moment, into the file `path`; others may read and write meanwhile.
+
+        A backup that lies there is replaced when the new one is complete.
+
+        Raises:
+            ConfigurationError: When something else lies there, or it is the database itself.
+        """
+        back_up(self._database, path)
+
     # Inside
 
+    @contextmanager
+    def _changing(self, *, rebuilt: bool = False) -> Iterator[sqlite3.Connection]:
+        """A transaction of the writer. `rebuilt`: the index is made anew in it."""
+        with self._database.writing(self._writer.forget) as connection:
+            self._writer.begin(connection)
+            if not rebuilt and self._is_stale(connection):
+                raise ConfigurationError(
+                    "Another program has meanwhile indexed this database with another analyzer",
+                    mend="Open it again, and let all programs that write to it use the same version.",
+                )
+            yield connection
+
+    def _is_stale(self, connection: sqlite3.Connection) -> bool:
+        return state(connection, self._analyzer.version).state == "stale"
+
+    def _refreshed(self, connection: sqlite3.Connection) -> None:
+        """Of a database that another analyzer has indexed, builds the index anew. Once, when it is opened."""
+        if self._is_stale(connection):
+            with self._database.transaction(connection, self._writer.forget):
+                if self._is_stale(connection):  # nobody else has done it meanwhile
+                    rebuild(connection, self._writer, self._analyzer.version)
+
+    def _delete(self, connection: sqlite3.Connection, source_id: str, if_match: str | None) -> None:
+        old = _found(find(connection, check_path(source_id)), source_id)
+        check_match(if_match, content(connection, source_id))
+        self._writer.delete(connection, old)
+
     def _ingested(self, connection: sqlite3.Connection, request: IngestRequest) -> Source:
+        if request.kind != "text":
+            raise unsupported_kind(request.kind, "text")
         present = content(connection, check_path(request.id)) if request.id is not None else None
         raw = document_bytes(request, present)
         if problem := not_text(raw):

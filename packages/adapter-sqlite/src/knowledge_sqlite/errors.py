@@ -13,10 +13,26 @@ from knowledge_engine.errors import (
     ProviderError,
     ReadOnlyError,
     StorageFullError,
+    TooLargeError,
     UnavailableError,
 )
 
+#: SQLite says `full` only for one of the reasons why a disk takes no more (quota and file size limits are others).
+_NOT_WRITTEN = frozenset(
+    {
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_FSYNC,
+        sqlite3.SQLITE_IOERR_DIR_FSYNC,
+        sqlite3.SQLITE_IOERR_TRUNCATE,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+        sqlite3.SQLITE_IOERR_SHMOPEN,
+    }
+)
 _RESTORE = "Restore it from a backup, or try `knowledge check BACKEND --repair` on a copy."
+
+
+class DamagedError(ProviderError):
+    """The bytes of the file are not what SQLite has written."""
 
 
 @contextmanager
@@ -26,10 +42,13 @@ def translated() -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise meaning(error) from error
-    except UnicodeEncodeError as error:  # sqlite3 stores UTF-8 only
-        raise ProviderError(
-            "A text holds half a surrogate pair, which UTF-8 cannot hold", mend="Correct it."
-        ) from error
+    except OverflowError as error:  # what has more bytes than its integers count
+        raise TooLargeError("The document is larger than SQLite stores", mend="Split it.") from error
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether it only has to be tried again."""
+    return isinstance(meaning(error), BusyError)
 
 
 def meaning(error: sqlite3.Error) -> KnowledgeError:
@@ -37,7 +56,7 @@ def meaning(error: sqlite3.Error) -> KnowledgeError:
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     match primary:
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED | sqlite3.SQLITE_PROTOCOL:
             return BusyError("The database is being written by another process", mend="Try again in a moment.")
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
             return ReadOnlyError(
@@ -45,20 +64,22 @@ def meaning(error: sqlite3.Error) -> KnowledgeError:
             )
         case sqlite3.SQLITE_FULL:
             return StorageFullError("The disk is full; nothing was changed", mend="Make room, then try again.")
-        case sqlite3.SQLITE_IOERR:
+        case sqlite3.SQLITE_IOERR if code in _NOT_WRITTEN:
             return StorageFullError(
-                "The disk does not take or give the data; nothing was changed", mend="Make room, or look at the disk."
+                "The disk does not take the data; nothing was changed", mend="Make room, or look at the disk."
             )
+        case sqlite3.SQLITE_IOERR:
+            return ProviderError("The disk does not give the data", mend="Look at the disk, and at the system's log.")
         case sqlite3.SQLITE_NOTADB:
-            return ConfigurationError("The file is no SQLite database", mend="Name another file, or put it elsewhere.")
+            return ConfigurationError("The file is no SQLite database", mend="Name another file.")
         case sqlite3.SQLITE_CORRUPT:
-            return ProviderError("The database is damaged", mend=_RESTORE)
+            return DamagedError("The database is damaged", mend=_RESTORE)
         case sqlite3.SQLITE_CANTOPEN:
             return UnavailableError(
                 "The database cannot be opened", mend="Check that its folder is there and may be written."
             )
         case sqlite3.SQLITE_TOOBIG:
-            return ProviderError("The document is larger than SQLite stores", mend="Split it.")
+            return TooLargeError("The document is larger than SQLite stores", mend="Split it.")
         case _:
             name = getattr(error, "sqlite_errorname", None) or type(error).__name__
             return ProviderError(

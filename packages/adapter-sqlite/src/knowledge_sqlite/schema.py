@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from knowledge_engine.errors import ConfigurationError, ReadOnlyError
+from knowledge_engine.errors import ConfigurationError
 
 #: "kpkt": tells a knowledge database from those of other programs.
 APPLICATION_ID = 0x6B706B74
@@ -71,13 +71,23 @@ def version_of(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (tables or application):
-        raise ConfigurationError("The file is the database of another program", mend="Name another file.")
+        raise other_program()
     if version > VERSION:
-        raise ConfigurationError(
-            f"The database has version {version}, and this program knows those up to {VERSION}",
-            mend="Install a later version of kpkit-sqlite.",
-        )
+        raise newer_version(version)
     return int(version) if tables else 0
+
+
+def other_program() -> ConfigurationError:
+    """The file is not ours."""
+    return ConfigurationError("The file is the database of another program", mend="Name another file.")
+
+
+def newer_version(version: int) -> ConfigurationError:
+    """The file is ours, and was made by a later version."""
+    return ConfigurationError(
+        f"The database has version {version}, and this program knows those up to {VERSION}",
+        mend="Install a later version of kpkit-sqlite.",
+    )
 
 
 def migrate(connection: sqlite3.Connection, analyzer: str) -> None:
@@ -88,10 +98,6 @@ def migrate(connection: sqlite3.Connection, analyzer: str) -> None:
     """
     if version_of(connection) == VERSION:
         return
-    if connection.execute("PRAGMA query_only").fetchone()[0]:
-        raise ReadOnlyError(
-            "The database has an earlier version, and may not be written", mend="Open it once for writing."
-        )
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have done it meanwhile.

@@ -70,10 +70,12 @@ def content(connection: sqlite3.Connection, source_id: str) -> bytes | None:
     return None if row is None else bytes(row[0])
 
 
-def state(connection: sqlite3.Connection) -> IndexState:
-    """What answers from this state of the file say of it."""
-    documents, revision = connection.execute("SELECT documents, revision FROM state").fetchone()
-    return IndexState(documents=documents, revision=Revision.of(revision).value)
+def state(connection: sqlite3.Connection, analyzer: str) -> IndexState:
+    """What answers from this state of the file say of it; words were cut by another analyzer where it is stale."""
+    documents, revision, made_by = connection.execute("SELECT documents, revision, analyzer FROM state").fetchone()
+    return IndexState(
+        state="ready" if made_by == analyzer else "stale", documents=documents, revision=Revision.of(revision).value
+    )
 
 
 class Writer:
@@ -125,11 +127,11 @@ class Writer:
                 (*values, number),
             )
             self._unindex(connection, number)
-            self._count(connection, old.id, old.content_hash, json.loads(old.metadata), -1)
+            self.count(connection, old.id, old.content_hash, json.loads(old.metadata), -1)
             hidden = _is_superseded(connection, number)
-        self._count(connection, document.source_id, document.content_hash, document.metadata, 1)
+        self.count(connection, document.source_id, document.content_hash, document.metadata, 1)
         if not hidden:
-            self._index(connection, int(number or 0), document, new.raw)
+            self.index(connection, int(number or 0), document, new.raw)
 
     def delete(self, connection: sqlite3.Connection, old: Stored) -> None:
         """Removes a document, its passages, and the terms that no other one holds."""
@@ -138,10 +140,10 @@ class Writer:
         ).fetchall()
         gone = self._unindex(connection, old.n)
         connection.execute("DELETE FROM documents WHERE n = ?", (old.n,))
-        self._count(connection, old.id, old.content_hash, json.loads(old.metadata), -1)
+        self.count(connection, old.id, old.content_hash, json.loads(old.metadata), -1)
         # What it stood for is found again: nothing else says those things now.
         for number, source_id, raw in stood_for:
-            self._index(connection, number, parse_document(source_id, raw), raw)
+            self.index(connection, number, parse_document(source_id, raw), raw)
         self._drop_terms(connection, gone)
 
     def supersede(self, connection: sqlite3.Connection, old: Stored, by: Stored) -> None:
@@ -151,7 +153,8 @@ class Writer:
 
     # Index
 
-    def _index(self, connection: sqlite3.Connection, number: int, document: Document, raw: bytes) -> None:
+    def index(self, connection: sqlite3.Connection, number: int, document: Document, raw: bytes) -> None:
+        """Puts the passages of a stored document in, of which there are none yet."""
         bags = list(passage_terms(document, raw, self._analyzer))
         held = [counts(bag) for bag in bags]
         numbers = self._numbers(connection, {term for each in held for term in each})
@@ -212,7 +215,8 @@ class Writer:
     # What is known of all documents together
 
     @staticmethod
-    def _count(connection: sqlite3.Connection, source_id: str, content_hash: str, metadata: Metadata, by: int) -> None:
+    def count(connection: sqlite3.Connection, source_id: str, content_hash: str, metadata: Metadata, by: int) -> None:
+        """Takes a document into what is known of all (`by` 1) or out of it (-1)."""
         revision = Revision.of(connection.execute("SELECT revision FROM state").fetchone()[0])
         (revision.add if by > 0 else revision.remove)(source_id, content_hash)
         connection.execute("UPDATE state SET documents = documents + ?, revision = ?", (by, revision.value))
