@@ -51,3 +51,16 @@ def knowledge_open(url: str | None, environ: Mapping[str, str]) -> IKnowledgePro
     from knowledge_sqlite.settings import SqliteSettings
 
     return SqliteKnowledgeAdapter(SqliteSettings.from_env(environ, url))
+
+
+@hookimpl
+def knowledge_commands() -> Mapping[str, Mapping[str, str]]:
+    """See `knowledge_engine.hookspecs`."""
+    commands = "knowledge_sqlite.commands"
+    return {
+        "check": {
+            "command": f"{commands}:check",
+            "help": "Check that a SQLite database is whole, and repair its index.",
+        },
+        "backup": {"command": f"{commands}:backup", "help": "Copy a SQLite database while it is in use."},
+    }

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from knowledge_engine.models import SourceContent as SourceContent
     from knowledge_engine.models import SourcePage as SourcePage
     from knowledge_engine.models import Verification as Verification
+    from knowledge_engine.ports import BulkIngestingProvider as BulkIngestingProvider
+    from knowledge_engine.ports import ErasingProvider as ErasingProvider
     from knowledge_engine.ports import ExplainingProvider as ExplainingProvider
     from knowledge_engine.ports import FsPort as FsPort
     from knowledge_engine.ports import IKnowledgeProvider as IKnowledgeProvider
@@ -96,8 +98,8 @@ _NAMES = {
     "memory": "MemoryProvider",
     "models": "ByteSpan Capabilities DocumentIssue FileInfo Health Hit IndexState IngestRequest Provenance Query"
     " QueryResult Skipped Snippet Source SourceContent SourcePage Verification",
-    "ports": "ExplainingProvider FsPort IKnowledgeProvider IngestingProvider RefreshableProvider SupersedingProvider"
-    " WritableFsPort",
+    "ports": "BulkIngestingProvider ErasingProvider ExplainingProvider FsPort IKnowledgeProvider IngestingProvider"
+    " RefreshableProvider SupersedingProvider WritableFsPort",
     "registry": "KnowledgeBackendHandle KnowledgeResolver make_knowledge_resolver resolve_knowledge_backend",
     "service": "KnowledgeService",
     "validation": "validate_library",

@@ -12,6 +12,7 @@ from knowledge_engine.errors import KnowledgeError
 from knowledge_engine.lanes import Lane, done, run_apart, run_in_lane
 from knowledge_engine.models import Capabilities, Health
 from knowledge_engine.ports import (
+    ErasingProvider,
     ExplainingProvider,
     IKnowledgeProvider,
     IngestingProvider,
@@ -84,6 +85,7 @@ class AsyncProvider:
     query = _Awaited(IKnowledgeProvider, IKnowledgeProvider.query)
     ingest = _Awaited(IngestingProvider, IngestingProvider.ingest)
     delete_source = _Awaited(IngestingProvider, IngestingProvider.delete_source)
+    erase_source = _Awaited(ErasingProvider, ErasingProvider.erase_source)
     supersede = _Awaited(SupersedingProvider, SupersedingProvider.supersede)
     explain = _Awaited(ExplainingProvider, ExplainingProvider.explain)
     refresh = _Awaited(RefreshableProvider, RefreshableProvider.refresh)

@@ -5,7 +5,7 @@ All ports are sync. A provider may be called from several threads at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
@@ -102,6 +102,36 @@ class IngestingProvider(Protocol):
 
     def delete_source(self, source_id: str, *, if_match: str | None = None) -> None:
         """Removes the document and all that was indexed of it.
+
+        Raises:
+            NotFoundError, InvalidIdError, ConflictError, ReadOnlyError: For what their names say.
+        """
+        ...
+
+
+@runtime_checkable
+class BulkIngestingProvider(Protocol):
+    """A provider that stores many documents faster than one by one."""
+
+    def ingest_many(self, requests: Iterable[IngestRequest], *, batch: int = 500) -> Iterator[Source]:
+        """Stores documents: one source for each request, in order, given when it is stored for good.
+
+        A bad document does not undo others: its source has the status `failed`, and its `error` is a code, a colon and
+        why. `requests` are taken as they are needed.
+
+        Raises:
+            BusyError, ReadOnlyError, StorageFullError: What is so for the next document too. At most `batch` documents
+                are not stored that were taken; those before are.
+        """
+        ...
+
+
+@runtime_checkable
+class ErasingProvider(Protocol):
+    """A provider that can tell whether anything of a deleted document is left in its storage."""
+
+    def erase_source(self, source_id: str, *, if_match: str | None = None) -> Sequence[str]:
+        """As `IngestingProvider.delete_source`, down to the bytes; what may still be left of it and why, if anything.
 
         Raises:
             NotFoundError, InvalidIdError, ConflictError, ReadOnlyError: For what their names say.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
@@ -19,14 +19,20 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 @contextmanager
-def progress(session: Session) -> Iterator[None]:
-    """Shows, on a terminal, that work goes on and how many documents are indexed so far."""
+def progress(session: Session, count: Callable[[], int] | None = None) -> Iterator[None]:
+    """Shows, on a terminal, that work goes on and how many documents are indexed so far.
+
+    Args:
+        count: Tells how many documents are done, where it is not the backend that counts.
+    """
     # Not by rich: while it draws, it takes standard output for itself.
     if sys.stderr is None or not sys.stderr.isatty() or session.environ.get("TERM") == "dumb":
         yield
         return
     done = threading.Event()
-    thread = threading.Thread(target=_show, args=(sys.stderr, session, done), name="knowledge-progress", daemon=True)
+    thread = threading.Thread(
+        target=_show, args=(sys.stderr, done, *_told(session, count)), name="knowledge-progress", daemon=True
+    )
     thread.start()
     try:
         yield
@@ -35,14 +41,18 @@ def progress(session: Session) -> Iterator[None]:
         thread.join()
 
 
-def _show(stream: TextIO, session: Session, done: threading.Event) -> None:
+def _told(session: Session, count: Callable[[], int] | None) -> tuple[str, Callable[[], int]]:
+    return ("Done", count) if count else ("Indexing", lambda: _documents(session))
+
+
+def _show(stream: TextIO, done: threading.Event, what: str, counted: Callable[[], int]) -> None:
     if done.wait(DELAY_S):
         return
     frames = itertools.cycle(_FRAMES)
     working = True
     while working:
-        count = _documents(session)
-        stream.write(f"{_CLEAR_LINE}{next(frames)} {f'Indexing: {count} documents so far' if count else 'Working'} ")
+        count = counted()
+        stream.write(f"{_CLEAR_LINE}{next(frames)} {f'{what}: {count} documents so far' if count else 'Working'} ")
         stream.flush()
         working = not done.wait(INTERVAL_S)
     stream.write(_CLEAR_LINE)

@@ -36,6 +36,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": (f"{_HERE}.verify:verify", "Check that cited words are still there."),
     "ingest": (f"{_HERE}.writing:ingest", "Store documents."),
     "delete": (f"{_HERE}.writing:delete", "Remove documents."),
+    "import": (f"{_HERE}.transfer:import_folder", "Store the documents of a folder: what is new or changed there."),
+    "export": (f"{_HERE}.transfer:export_folder", "Write the documents of a backend into a folder."),
     "validate": (f"{_HERE}.validate:validate", "Check the documents of a library before they are shipped."),
     "new": (f"{_HERE}.new:new", "Begin a document from a template."),
     "tools": (f"{_HERE}.tools:tools", "Print tool blocks for agents, and what to tell them."),

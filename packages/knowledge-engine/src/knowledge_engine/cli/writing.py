@@ -16,9 +16,10 @@ from knowledge_engine.cli.progress import progress
 from knowledge_engine.cli.reading import read_file, read_stream, standard_input
 from knowledge_engine.cli.root import EXIT_ERROR, EXIT_PARTIAL
 from knowledge_engine.cli.session import Session, Text, common_options, utf8
-from knowledge_engine.errors import KnowledgeError, wire_error
+from knowledge_engine.errors import KnowledgeError, NotSupportedError, wire_error
 from knowledge_engine.frontmatter import update_frontmatter
 from knowledge_engine.models import IngestRequest
+from knowledge_engine.ports import ErasingProvider
 from knowledge_engine.writing import document_id
 
 if TYPE_CHECKING:
@@ -112,18 +113,35 @@ def ingest(
 @click.command()
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=Text())
 @_if_match
+@click.option("--verify", is_flag=True, help="Leave no byte of them in storage, or say what is left and why.")
 @common_options
 @click.pass_context
-def delete(ctx: click.Context, ids: tuple[str, ...], if_match: str | None) -> None:
-    """Remove documents. Exit code 2 when some were removed and some were not."""
+def delete(ctx: click.Context, ids: tuple[str, ...], if_match: str | None, verify: bool) -> None:
+    """Remove documents. Exit code 2 when some were removed and some were not, or bytes are left (--verify)."""
     if if_match is not None and len(ids) > 1:
         raise click.UsageError("--if-match goes with one ID.", ctx)
-    tasks = [Task(each, partial(_delete, source_id=each, if_match=if_match)) for each in dict.fromkeys(ids)]
-    ctx.exit(_run(ctx, tasks, "deleted"))
+    left: list[str] = []
+    run = partial(_erase, left=left) if verify else _delete
+    tasks = [Task(each, partial(run, source_id=each, if_match=if_match)) for each in dict.fromkeys(ids)]
+    code = _run(ctx, tasks, "deleted", **({"left": left} if verify else {}))
+    for each in left:
+        note(f"knowledge: {each}")
+    ctx.exit(code if code or not left else EXIT_PARTIAL)
 
 
 def _delete(service: KnowledgeService, *, source_id: str, if_match: str | None) -> str:
     return service.delete(source_id, if_match=if_match)
+
+
+def _erase(service: KnowledgeService, *, source_id: str, if_match: str | None, left: list[str]) -> str:
+    provider = service.provider
+    if not isinstance(provider, ErasingProvider):
+        raise NotSupportedError(
+            f"The backend {provider.id!r} cannot tell what is left of a document", mend="Delete it without --verify."
+        )
+    found = service.resolve_id(source_id)
+    left += provider.erase_source(found, if_match=if_match)
+    return found
 
 
 def _file_id(path: str) -> str:
@@ -144,8 +162,8 @@ def _file_task(
     return run
 
 
-def _run(ctx: click.Context, tasks: Sequence[Task], done: str) -> int:
-    """Runs all of them, come what may; the exit code."""
+def _run(ctx: click.Context, tasks: Sequence[Task], done: str, **told: Sequence[str]) -> int:
+    """Runs all of them, come what may; the exit code. `told` is what JSON tells besides."""
     session = ctx.find_object(Session) or Session()
     service = session.service()
     ids: list[str] = []
@@ -157,7 +175,7 @@ def _run(ctx: click.Context, tasks: Sequence[Task], done: str) -> int:
             except KnowledgeError as error:
                 errors.append({"name": one_line(task.name), **wire_error(error)})
     if session.json:
-        write_json({done: ids, "errors": errors})
+        write_json({done: ids, "errors": errors, **told})
     else:
         for each in ids:
             write(f"{done}: {copyable(each)}")
