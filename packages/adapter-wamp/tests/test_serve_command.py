@@ -151,6 +151,8 @@ def test_calls_under_way_are_answered_before_the_process_ends(router: Router, tm
         await asyncio.to_thread(until_now, (tmp_path / "waiting").exists)
         ending = asyncio.create_task(asyncio.to_thread(process.end))
         await asyncio.to_thread(process.until, "stopping")
+        for _ in range(100):  # long enough for a session to end
+            assert await session.answers(LIMIT_S)
         (tmp_path / "go").touch()
         answer, ended = await asyncio.gather(asked, ending)
         await session.close()

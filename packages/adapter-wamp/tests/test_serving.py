@@ -64,6 +64,13 @@ async def asking(router: Router, prefix: str) -> AsyncIterator[Callable[[], asyn
         await session.close()
 
 
+async def time_passes(router: Router) -> None:
+    """Long enough for whatever a router and a session have to say to each other."""
+    async with connect(router.rawsocket_url, router.realm) as session:
+        for _ in range(100):
+            await session.call("wamp.session.count")
+
+
 def errors_of(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [vars(record) for record in caplog.records if record.levelno >= logging.ERROR]
 
@@ -399,6 +406,11 @@ def test_calls_under_way_are_answered_before_the_server_ends(router: Router, tra
                 await until(lambda: provider.calls == 8)
                 server.stop()
                 await until(lambda: server.health["state"] == "stopping")
+                # No more calls are taken, and nothing ends before those under way do.
+                await time_passes(router)
+                with pytest.raises(ApplicationError, match="no callee"):
+                    await wamp_call(router.url, router.realm, settings.procedure(topics.STATUS))
+                assert server.health["state"] == "stopping"
                 provider.gate.set()
             answers = await asyncio.wait_for(asyncio.gather(*asked), LIMIT_S)
             assert [answer["count"] for answer in answers] == [1] * 12
