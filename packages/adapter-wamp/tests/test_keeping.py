@@ -190,6 +190,28 @@ def test_a_frozen_router_is_noticed_and_served_again_when_it_thaws(
     without_complaints(main)
 
 
+@each_transport
+def test_a_session_that_the_router_ends_is_lost_at_once_for_the_reason_that_it_gives(
+    router: Router, transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = WampSettings(url=getattr(router, transport), prefix=new_prefix())
+
+    async def main() -> None:
+        async with serving(settings, Gated()) as server:
+            caller = await open_session(settings)
+            first = server.health["session"]
+            asked = asyncio.create_task(caller.ask(settings.procedure(topics.QUERY), {"query": "pump"}, LIMIT_S))
+            for session in (first, caller.session_id):
+                await wamp_call(router.url, router.realm, "wamp.session.kill", [session], {"reason": "a.b.tired"})
+            with pytest.raises(UnavailableError):
+                await asyncio.wait_for(asked, LIMIT_S)
+            assert await asyncio.wait_for(caller.lost, LIMIT_S) == "a.b.tired"
+            await until(lambda: server.health["state"] == "ready" and server.health["session"] != first)
+
+    without_complaints(main)
+    assert "a.b.tired" in [vars(record).get("reason") for record in caplog.records]
+
+
 # Links
 
 
@@ -205,6 +227,7 @@ def test_a_link_into_nowhere_is_tried_for_ever(
         async with serving(WampSettings(url=getattr(proxy, transport), prefix=new_prefix())) as server:
             before = proxy.accepted
             proxy.stall()
+            proxy.cut()
             await until(lambda: proxy.accepted >= before + 3)
             assert server.health["state"] == "connecting"
             proxy.resume()
