@@ -8,12 +8,14 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from knowledge_engine.errors import ConfigurationError, UnavailableError
+from knowledge_sqlite.errors import DamagedError
 from knowledge_sqlite.schema import APPLICATION_ID, VERSION, newer_version, other_program
 from knowledge_sqlite.settings import MEMORY
 
 _MAGIC = b"SQLite format 3\0"
 # Of the first page, big-endian: https://www.sqlite.org/fileformat.html
 _HEADER_BYTES, _USER_VERSION, _APPLICATION = 100, 60, 68
+_PAGE_BYTES, _CHANGES, _PAGES, _COUNTED_AT = 16, 24, 28, 92
 
 
 class Identity(NamedTuple):
@@ -91,6 +93,7 @@ class Place:
 
         Raises:
             ConfigurationError: For what is no database, another program's, or one of a later version.
+            DamagedError: When it is shorter than it was.
         """
         head = self._head()
         if not head:
@@ -104,6 +107,15 @@ class Place:
             raise other_program()
         if application and (version := _number(head, _USER_VERSION)) > VERSION:
             raise newer_version(version)
+        self._check_length(head)
+
+    def _check_length(self, head: bytes) -> None:
+        """SQLite reads zeros where the last page was cut."""
+        page = int.from_bytes(head[_PAGE_BYTES : _PAGE_BYTES + 2])
+        counted = _number(head, _CHANGES) == _number(head, _COUNTED_AT)
+        found = self._stat()
+        if counted and found and found.st_size < _number(head, _PAGES) * (page if page > 1 else 1 << 16):
+            raise DamagedError("The database is damaged: its end was cut off", mend="Restore it from a backup.")
 
     def _head(self) -> bytes:
         if self._stat() is None:

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from knowledge_engine.errors import ConfigurationError
+from knowledge_engine.registry import resolve_knowledge_backend
+from knowledge_sqlite import SqliteKnowledgeAdapter, SqliteSettings, create_standalone_sqlite_adapter
+from knowledge_sqlite.settings import path_of
+
+P = "KNOWLEDGE_SQLITE_"
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:///kb.db", "kb.db"),
+        ("sqlite:////srv/kb.db", "/srv/kb.db"),
+        ("sqlite:kb.db", "kb.db"),
+        ("sqlite:/srv/kb.db", "/srv/kb.db"),
+        ("sqlite://:memory:", ":memory:"),
+        ("sqlite:///:memory:", ":memory:"),
+        ("sqlite:///a b?c#d%20é.db", "a b?c#d%20é.db"),
+    ],
+)
+def test_a_url_names_a_file(url: str, path: str) -> None:
+    assert path_of(url) == path
+    assert SqliteSettings.from_env({P + "PATH": "other.db"}, url).path == path
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:", "sqlite://", "sqlite:///", "sqlite:////", "sqlite://host/kb.db", "sqlite:///a\0b"]
+)
+def test_a_url_that_names_no_file_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="sqlite:///relative"):
+        path_of(url)
+
+
+def test_every_setting_comes_from_its_variable() -> None:
+    environ = {
+        P + "PATH": " kb.db ",
+        P + "BUSY_TIMEOUT_S": "2.5",
+        P + "READ_ONLY": "Yes",
+        P + "SYNCHRONOUS": "FULL",
+        P + "INDEXED_KEYS": "kind, lang,,kind",
+    }
+    assert SqliteSettings.from_env(environ) == SqliteSettings(
+        path="kb.db", busy_timeout_s=2.5, read_only=True, synchronous="full", indexed_keys=("kind", "lang")
+    )
+
+
+@pytest.mark.parametrize("off", ["", "0", "false", "No", "off"])
+def test_what_is_unset_or_empty_has_its_default(off: str) -> None:
+    given = {P + "BUSY_TIMEOUT_S": "", P + "READ_ONLY": off, P + "SYNCHRONOUS": ""}
+    assert SqliteSettings.from_env(given) == SqliteSettings.from_env({}) == SqliteSettings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PATH", " "),
+        ("PATH", "a\0b"),
+        ("BUSY_TIMEOUT_S", "soon"),
+        ("BUSY_TIMEOUT_S", "-1"),
+        ("BUSY_TIMEOUT_S", "nan"),
+        ("BUSY_TIMEOUT_S", "3601"),
+        ("READ_ONLY", "maybe"),
+        ("SYNCHRONOUS", "off"),
+    ],
+)
+def test_a_wrong_value_names_its_variable_and_the_mend(name: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=P + name) as caught:
+        SqliteSettings.from_env({P + name: value})
+    assert caught.value.mend
+
+
+def test_the_backend_is_found_by_name_and_url_and_by_itself() -> None:
+    for name in ("sqlite", "sqlite://:memory:"):
+        with resolve_knowledge_backend(name, environ={P + "PATH": ":memory:"}) as handle:
+            assert isinstance(handle.provider(), SqliteKnowledgeAdapter)
+            assert handle.info()["name"] == "SQLite"
+    alone = create_standalone_sqlite_adapter({P + "PATH": ":memory:", P + "READ_ONLY": "1"})
+    assert alone.capabilities.writable is False
+    assert create_standalone_sqlite_adapter({P + "PATH": ":memory:"}).capabilities.writable is True
+
+
+def test_the_package_lists_what_it_has() -> None:
+    import knowledge_sqlite
+
+    assert {"SqliteKnowledgeAdapter", "SqliteSettings", "create_standalone_sqlite_adapter"} <= set(
+        dir(knowledge_sqlite)
+    )
+    with pytest.raises(AttributeError, match="nothing_such"):
+        _ = knowledge_sqlite.nothing_such
