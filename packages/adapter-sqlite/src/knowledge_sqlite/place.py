@@ -107,15 +107,15 @@ class Place:
             raise other_program()
         if application and (version := _number(head, _USER_VERSION)) > VERSION:
             raise newer_version(version)
-        self._check_length(head)
+        # SQLite reads zeros where the last page was cut. Whoever has just begun to write makes it longer.
+        if self._is_cut(head) and self._is_cut(self._head()) and not self.in_use():
+            raise DamagedError("The database is damaged: its end was cut off", mend="Restore it from a backup.")
 
-    def _check_length(self, head: bytes) -> None:
-        """SQLite reads zeros where the last page was cut."""
+    def _is_cut(self, head: bytes) -> bool:
         page = int.from_bytes(head[_PAGE_BYTES : _PAGE_BYTES + 2])
         counted = _number(head, _CHANGES) == _number(head, _COUNTED_AT)
         found = self._stat()
-        if counted and found and found.st_size < _number(head, _PAGES) * (page if page > 1 else 1 << 16):
-            raise DamagedError("The database is damaged: its end was cut off", mend="Restore it from a backup.")
+        return counted and found is not None and found.st_size < _number(head, _PAGES) * (page if page > 1 else 1 << 16)
 
     def _head(self) -> bytes:
         if self._stat() is None:

@@ -67,9 +67,16 @@ def version_of(connection: sqlite3.Connection) -> int:
     Raises:
         ConfigurationError: For the database of another program, or of a later version of this one.
     """
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    inside = connection.in_transaction
+    if not inside:
+        connection.execute("BEGIN")  # all of it from one state: another process may be making the file
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    finally:
+        if not inside and connection.in_transaction:
+            connection.execute("ROLLBACK")
     if application != APPLICATION_ID and (tables or application):
         raise other_program()
     if version > VERSION:
