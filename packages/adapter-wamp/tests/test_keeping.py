@@ -27,7 +27,7 @@ from wamp_bench.python_client import wamp_call
 from wamp_bench.router import Router
 from wamp_bench.servers import LIMIT_S, Gated, new_prefix, serving, until, without_complaints
 
-#: A server is to be callable within 5 s of the router's port being open. Seen: 0.1 to 1.4 s. More, for a machine
+#: A server is to be callable within 5 s of the router's port being open. Seen: 0.1 to 1.1 s. More, for a machine
 #: that does other things meanwhile.
 CALLABLE_S = 15.0
 PUMP = Query(query="pump")
