@@ -18,7 +18,7 @@ from knowledge_engine.agent_tools import AgentTools
 from knowledge_engine.fs import MemoryFs
 from knowledge_engine.lanes import Lane
 from knowledge_engine.memory import MemoryProvider
-from knowledge_engine.models import Query, QueryResult, Source
+from knowledge_engine.models import IngestRequest, Query, QueryResult, Source
 from knowledge_engine.service import KnowledgeService
 from knowledge_files import KnowledgeLibrary
 from knowledge_wamp.handlers import TOOLS, Handler, ToolHandlers, find_tools, make_lane
@@ -435,3 +435,43 @@ def test_a_document_that_is_too_long_is_refused_and_its_sections_are_not() -> No
     assert (whole["code"], whole["found"]) == ("too-large", False)
     assert "section" in whole["mend"]
     assert (part["found"], part["content"].startswith("## Part 2")) == (True, True)
+
+
+class Looked(KnowledgeService):
+    """Counts how often it was asked whether it has changed."""
+
+    looks = 0
+
+    def revision(self) -> str:
+        self.looks += 1
+        return super().revision()
+
+
+def test_a_recent_answer_is_given_again_without_a_look_until_something_is_written() -> None:
+    async def call() -> None:
+        service = Looked(MemoryProvider(DOCS))
+        lane = make_lane("test")
+        made = ToolHandlers(find_tools(service), lane, recent_s=3600.0)
+        listing = made.handler("list")
+        first = await listing()
+        seen = service.looks
+        assert await listing() == first
+        assert service.looks == seen
+        service.provider.ingest(IngestRequest(id="new.md", content=b"# New\n"))
+        assert (await listing())["count"] == 1  # it may be so old
+        made.forget()
+        assert (await listing())["count"] == 2
+        lane.close()
+
+    asyncio.run(call())
+
+
+def test_without_leave_for_old_answers_each_one_is_looked_at() -> None:
+    async def call() -> None:
+        provider = MemoryProvider(DOCS)
+        async with handlers_of(provider) as handlers:
+            assert (await handlers["list"]())["count"] == 1
+            provider.ingest(IngestRequest(id="new.md", content=b"# New\n"))
+            assert (await handlers["list"]())["count"] == 2
+
+    asyncio.run(call())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -74,14 +75,28 @@ class ToolHandlers:
     Args:
         timeout_s: How long one call may take.
         max_bytes: Of one answer, as JSON.
+        recent_s: How long an answer that was given may be given again without asking whether it still holds.
     """
 
     def __init__(
-        self, tools: ToolSet, lane: Lane, *, timeout_s: float = _DEFAULT_TIMEOUT_S, max_bytes: int = MAX_ANSWER_BYTES
+        self,
+        tools: ToolSet,
+        lane: Lane,
+        *,
+        timeout_s: float = _DEFAULT_TIMEOUT_S,
+        max_bytes: int = MAX_ANSWER_BYTES,
+        recent_s: float = 0.0,
     ) -> None:
         self._tools, self._lane = tools, lane
-        self._timeout_s, self._max_bytes = timeout_s, max_bytes
+        self._timeout_s, self._max_bytes, self._recent_s = timeout_s, max_bytes, recent_s
         self._kept = KeptAnswers()
+        #: The version that was seen last, until when that is recent, and how often something had been written then.
+        self._seen: tuple[object, float, int] = (None, 0.0, 0)
+        self._writes = 0
+
+    def forget(self) -> None:
+        """Something was written: answers given before are not recent any more."""
+        self._writes += 1
 
     def handler(self, name: str) -> Handler:
         """A handler for one tool. Arguments come by name, or as one object in the first place, or in the tool's order.
@@ -92,7 +107,8 @@ class ToolHandlers:
         async def handler(*args: object, **kwargs: object) -> Answer:
             try:
                 key = call_key(name, args, kwargs)
-                if not self._tools.blocks and (kept := self._kept.get(key, self._tools.version())) is not None:
+                version = self._recent() if self._tools.blocks else self._tools.version()
+                if (kept := self._kept.get(key, version)) is not None:
                     return kept
                 return await run_in_lane(self._lane, partial(self._answer, name, key, args, kwargs), self._timeout_s)
             except Exception as error:
@@ -101,7 +117,7 @@ class ToolHandlers:
         return handler
 
     def _answer(self, name: str, key: str | None, args: tuple[object, ...], kwargs: dict[str, object]) -> Answer:
-        version = self._tools.version()
+        version = self._version()
         if (kept := self._kept.get(key, version)) is not None:
             return kept
         args, kwargs = by_name(args, kwargs)
@@ -116,6 +132,17 @@ class ToolHandlers:
         if "error" not in answer and version == self._tools.version():
             self._kept.put(key, version, answer, size)
         return answer
+
+    def _version(self) -> object:
+        writes, until = self._writes, time.monotonic() + self._recent_s
+        version = self._tools.version()
+        self._seen = (version, until, writes)
+        return version
+
+    def _recent(self) -> object:
+        """The version that was seen just now; None where none was, or where it may be the one before a write."""
+        version, until, writes = self._seen
+        return version if time.monotonic() < until and writes == self._writes else None
 
     def _called(self, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Answer, int]:
         answer = self._tools.call(name, *args, **kwargs)

@@ -177,14 +177,23 @@ class Procedures:
         )
 
 
-def procedure_handler(procedure: Procedure, lane: Lane, timeout_s: float) -> Handler:
-    """A handler for one procedure; a failure reaches its caller as a coded ApplicationError."""
+def procedure_handler(
+    procedure: Procedure, lane: Lane, timeout_s: float, done: Callable[[], None] | None = None
+) -> Handler:
+    """A handler for one procedure; a failure reaches its caller as a coded ApplicationError.
+
+    Args:
+        done: Called after each call, before its caller learns of the outcome.
+    """
 
     async def handler(*args: object, **kwargs: object) -> Answer:
         try:
             return await run_in_lane(lane, partial(_run, procedure, args, kwargs), timeout_s)
         except Exception as error:
             raise raised(error) from None
+        finally:
+            if done is not None:
+                done()
 
     return handler
 

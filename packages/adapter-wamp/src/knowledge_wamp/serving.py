@@ -27,6 +27,8 @@ from knowledge_wamp.session import TAKEN, Session
 from knowledge_wamp.settings import WampSettings
 
 _REGISTER_TIMEOUT_S = 10.0
+#: How long an answer is given again without a look at what it was made from, where one that old will do.
+_RECENT_S = 0.2
 #: How long calls under way may take to end when the server is told to stop.
 DRAIN_TIMEOUT_S = 5.0
 #: How long until a registration that was refused is tried again.
@@ -115,11 +117,18 @@ class WampServer:
         settings, lane = self._settings, self._lane
         procedures = Procedures(self._service, writable=settings.writable, max_bytes=settings.max_payload)
         tools = ToolHandlers(
-            find_tools(self._service), lane, timeout_s=settings.timeout_s, max_bytes=settings.max_payload
+            find_tools(self._service),
+            lane,
+            timeout_s=settings.timeout_s,
+            max_bytes=settings.max_payload,
+            recent_s=min(_RECENT_S, self._service.fresh_for_s),
         )
         handlers = {topic: tools.handler(name) for name, topic in topics.DEFAULT_TOPICS.items()}
         for topic, procedure in procedures.by_topic().items():
-            handlers[topic] = procedure_handler(procedure, lane, settings.timeout_s)
+            writes = topic in (topics.INGEST, topics.DELETE)
+            handlers[topic] = procedure_handler(
+                procedure, lane, settings.timeout_s, done=tools.forget if writes else None
+            )
         handlers[topics.QUERY] = _query_handler(tools.handler("query"), handlers[topics.QUERY])
         return {settings.procedure(topic): handler for topic, handler in handlers.items()}
 

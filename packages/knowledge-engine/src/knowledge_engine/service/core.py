@@ -296,6 +296,11 @@ class KnowledgeService:
                 self._catalogue = fresh
             return self._catalogue
 
+    @property
+    def fresh_for_s(self) -> float:
+        """How old what was taken in may be, in seconds."""
+        return self._fresh_for_s
+
     def revision(self) -> str:
         """Equal as long as the corpus stays the same; empty where the backend does not tell."""
         self._freshen()
