@@ -87,6 +87,7 @@ def test_what_is_wrong_is_told_and_repaired_without_losing_a_document(
     assert all(each.message and each.mend for each in told)
     filled.repair()
     assert filled.check() == ()
+    assert run("check", url).exit_code == 0
     with filled._database.reading() as connection:
         assert connection.execute("SELECT id, content FROM documents ORDER BY id").fetchall() == kept
     wanted = [name for name, _ in kept if "superseded_by = 1" not in statement or name != "b.md"]
@@ -102,6 +103,23 @@ def test_the_command_tells_what_is_wrong_and_repairs_it(filled: SqliteKnowledgeA
     repaired = run("check", url, "--repair")
     assert (repaired.stdout.splitlines()[-1], repaired.stderr, repaired.exit_code) == ("repaired", "", 0)
     assert run("check", url).exit_code == 0
+
+
+def test_a_database_without_its_counts_is_repaired_when_it_is_opened(
+    filled: SqliteKnowledgeAdapter, open_db: Open
+) -> None:
+    change(filled, "DELETE FROM state")
+    filled.dispose()
+    again = open_db()
+    assert again.check() == ()
+    assert len(again.query(Query(query="impeller")).hits) == 3
+
+
+def test_a_document_of_a_broken_index_can_be_erased(filled: SqliteKnowledgeAdapter) -> None:
+    change(filled, "DELETE FROM terms")
+    assert filled.erase_source("a.md") == ()
+    filled.repair()
+    assert filled.check() == ()
 
 
 def test_bytes_that_changed_are_told_of_even_after_a_repair(filled: SqliteKnowledgeAdapter, url: str) -> None:

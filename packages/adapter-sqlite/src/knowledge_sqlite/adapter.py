@@ -291,7 +291,8 @@ class SqliteKnowledgeAdapter:
             yield connection
 
     def _is_stale(self, connection: sqlite3.Connection) -> bool:
-        return state(connection, self._analyzer.version).state == "stale"
+        row = connection.execute("SELECT analyzer FROM state").fetchone()
+        return row is None or row[0] != self._analyzer.version
 
     def _refreshed(self, connection: sqlite3.Connection) -> None:
         """Of a database that another analyzer has indexed, builds the index anew. Once, when it is opened."""

@@ -45,7 +45,7 @@ class Database:
         on_open: Called with the writer's connection, in no transaction, when it was opened.
     """
 
-    def __init__(self, settings: SqliteSettings, analyzer: str, on_open: OnOpen | None = None) -> None:
+    def __init__(self, settings: SqliteSettings, analyzer: str, on_open: OnOpen) -> None:
         self._settings, self._analyzer, self._on_open = settings, analyzer, on_open
         self.place = Place(settings.path)
         self._closed = False
@@ -85,8 +85,7 @@ class Database:
                 raise
             finally:
                 with suppress(sqlite3.Error):
-                    if reader.connection.in_transaction:
-                        reader.connection.execute("COMMIT" if done else "ROLLBACK")
+                    reader.connection.execute("COMMIT" if done else "ROLLBACK")
                 self._give_back(reader)
             self._check_unchanged(reader)
 
@@ -113,8 +112,7 @@ class Database:
             connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                connection.execute("ROLLBACK")
             undone()
             raise
 
@@ -202,12 +200,11 @@ class Database:
             self._writer = self._connected(self.place.uri("rwc"), self._prepare_writer)
             if not self.place.memory:
                 self._identity = self.place.identity()
-            if self._on_open is not None:
-                try:
-                    self._on_open(self._writer)
-                except BaseException:
-                    self._close_writer()
-                    raise
+            try:
+                self._on_open(self._writer)
+            except BaseException:
+                self._close_writer()
+                raise
         return self._writer
 
     def _prepare_writer(self, connection: sqlite3.Connection) -> None:

@@ -41,8 +41,12 @@ def traces(connection: sqlite3.Connection, source_id: str) -> list[bytes]:
         "SELECT term_ids FROM passages JOIN documents d ON d.n = document WHERE d.id = ?", (source_id,)
     ):
         numbers.update(numbers_of(ids))
-    names = (connection.execute("SELECT term FROM terms WHERE n = ?", (number,)).fetchone()[0] for number in numbers)
-    words = sorted((name.encode() for name in names), key=lambda name: (-len(name), name))[:_TERMS]
+    names = [
+        row[0].encode()
+        for number in numbers
+        for row in connection.execute("SELECT term FROM terms WHERE n = ?", (number,))
+    ]
+    words = sorted(names, key=lambda name: (-len(name), name))[:_TERMS]
     return [trace for trace in (*windows, *words) if len(trace) >= _LEAST_TERM_BYTES]
 
 

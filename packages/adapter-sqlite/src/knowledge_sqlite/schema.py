@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 
 from knowledge_engine.errors import ConfigurationError
 
@@ -75,8 +76,9 @@ def version_of(connection: sqlite3.Connection) -> int:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     finally:
-        if not inside and connection.in_transaction:
-            connection.execute("ROLLBACK")
+        if not inside:
+            with suppress(sqlite3.Error):  # some failures end it themselves
+                connection.execute("ROLLBACK")
     if application != APPLICATION_ID and (tables or application):
         raise other_program()
     if version > VERSION:
@@ -117,6 +119,6 @@ def migrate(connection: sqlite3.Connection, analyzer: str) -> None:
             connection.execute(f"PRAGMA user_version = {number + 1}")
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:
+        with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
