@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from knowledge_engine.errors import ConfigurationError
 from knowledge_engine.registry import resolve_knowledge_backend
 from knowledge_sqlite import SqliteKnowledgeAdapter, SqliteSettings, create_standalone_sqlite_adapter
+from knowledge_sqlite.plugin import knowledge_backend
 from knowledge_sqlite.settings import path_of
 
 P = "KNOWLEDGE_SQLITE_"
@@ -91,3 +96,20 @@ def test_the_package_lists_what_it_has() -> None:
     )
     with pytest.raises(AttributeError, match="nothing_such"):
         _ = knowledge_sqlite.nothing_such
+
+
+def test_the_code_in_the_documentation_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    page = Path(__file__).parents[3] / "docs" / "sqlite.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec(code, scope)
+    assert scope["adapter"].list_sources().total == 1000
+    scope["adapter"].dispose()
+
+
+def test_the_documentation_lists_every_setting_with_its_default() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "sqlite.md").read_text(encoding="utf-8")
+    for setting in knowledge_backend()["settings"]:
+        default = setting.get("default") or ("false" if setting.get("flag") else "")
+        assert re.search(rf"\| `{setting['name']}` \| {re.escape(f'`{default}`' if default else '')} ?\|", page)
