@@ -151,8 +151,7 @@ def test_after_a_kill_the_file_is_whole_and_each_document_is_old_or_new(folder: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", KINDS)
-@pytest.mark.parametrize("seed", range(2))
-def test_after_hundreds_of_kills_the_file_is_whole_each_time(folder: Path, what: str, seed: int) -> None:
-    result = run(folder / "kb.db", what, 100, 100 + seed)
+def test_after_many_kills_the_file_is_whole_each_time(folder: Path, what: str) -> None:
+    result = run(folder / "kb.db", what, 40, 100)
     assert result["wrong"] == []
-    assert result["killed"] > 20
+    assert result["killed"] > 10
