@@ -46,10 +46,9 @@ def test_every_setting_comes_from_its_variable() -> None:
         P + "BUSY_TIMEOUT_S": "2.5",
         P + "READ_ONLY": "Yes",
         P + "SYNCHRONOUS": "FULL",
-        P + "INDEXED_KEYS": "kind, lang,,kind",
     }
     assert SqliteSettings.from_env(environ) == SqliteSettings(
-        path="kb.db", busy_timeout_s=2.5, read_only=True, synchronous="full", indexed_keys=("kind", "lang")
+        path="kb.db", busy_timeout_s=2.5, read_only=True, synchronous="full"
     )
 
 

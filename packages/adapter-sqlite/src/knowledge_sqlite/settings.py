@@ -13,7 +13,7 @@ from knowledge_engine.models import Value
 Synchronous = Literal["normal", "full"]
 MEMORY = ":memory:"
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
-_NAMES = ("path", "busy_timeout_s", "read_only", "synchronous", "indexed_keys")
+_NAMES = ("path", "busy_timeout_s", "read_only", "synchronous")
 
 
 class SqliteSettings(Value):
@@ -25,8 +25,6 @@ class SqliteSettings(Value):
     busy_timeout_s: float = Field(default=5.0, ge=0, le=3600)
     read_only: bool = False
     synchronous: Synchronous = "normal"
-    #: Metadata keys that get an index of their own, for filters.
-    indexed_keys: tuple[str, ...] = ()
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], url: str | None = None) -> SqliteSettings:
@@ -54,9 +52,6 @@ class SqliteSettings(Value):
                 f"KNOWLEDGE_SQLITE_SYNCHRONOUS is {synchronous[:60]!r}", mend="Use normal or full."
             )
         values["synchronous"] = synchronous
-        values["indexed_keys"] = tuple(
-            dict.fromkeys(key.strip() for key in given.get("indexed_keys", "").split(",") if key.strip())
-        )
         return cls(**values)
 
 
