@@ -233,3 +233,23 @@ def test_a_reader_that_goes_away_is_no_crash(docs: Path) -> None:
         run.stdout.close()
         assert b"Traceback" not in run.stderr.read()
     assert run.returncode == 141
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["while True:\n        try: time.sleep(9)\n        except BaseException: pass", "sum(itertools.repeat(0, 10**12))"],
+    ids=["catches all", "a loop in C"],
+)
+def test_a_check_that_nothing_else_ends_ends_the_command(docs: Path, body: str) -> None:
+    docs.joinpath("a.md").write_text(document(body="## Use\n\n```yaml\na: 1\n```\n"), encoding="utf-8")
+    Path("stuck.py").write_text(f"import itertools, time\ndef check(text):\n    {body}\n")
+    # As the command does, with less patience.
+    code = (
+        "import knowledge_engine.cli.validate as v; v._GRACE_S = 0.2; "
+        "from knowledge_engine.cli import main; import sys; "
+        "sys.argv = ['knowledge', 'validate', 'docs', '--snippet', 'yaml=stuck:check', '--snippet-timeout', '0.1']; "
+        "main()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert run.returncode == 1
+    assert b"in check" in run.stderr

@@ -367,3 +367,34 @@ def test_fifty_thousand_documents_are_checked_with_their_links() -> None:
         ("error", "duplicate-id", "00008.md", 2),
         ("warning", "no-sections", "00007.md", 7),
     ]
+
+
+class Walked(MemoryFs):
+    """Files, and something that cannot be read."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__({"a.md": head().encode() + b"\n## Use\n\nText.\n"})
+        self._info = FileInfo(path, problem=problem)
+
+    def walk(self, path: str = ".") -> Any:
+        yield from super().walk(path)
+        yield self._info
+
+
+@pytest.mark.parametrize(
+    ("path", "problem", "severity"),
+    [
+        ("v1.2", "unreadable", "error"),
+        ("ext.d", "symlink-escape", "error"),
+        (".", "unreadable", "error"),
+        ("picture.PNG", "symlink-escape", "warning"),
+        ("data.csv", "unreadable", "warning"),
+    ],
+)
+def test_what_may_be_a_folder_of_documents_is_an_error_when_it_cannot_be_read(
+    path: str, problem: str, severity: str
+) -> None:
+    result = validate_library(Walked(path, problem))
+    assert [(each.code, each.severity, each.path) for each in (*result.errors, *result.warnings)] == [
+        (problem, severity, path)
+    ]

@@ -417,3 +417,69 @@ def test_any_text_is_judged_without_an_exception(text: str) -> None:
         for error in judge(text.encode("utf-8", "replace").decode()):
             assert error.message
             assert error.line >= 0
+
+
+@pytest.mark.parametrize(
+    "info", ["{.yaml}", "{yaml}", "{ .yaml #name .wide }", "yaml,ignore", "yaml{1,2}", "text/x-yaml", "text/yaml"]
+)
+def test_a_language_is_seen_among_attributes(info: str) -> None:
+    assert [each.code for each in check(fenced("a: [", info))] == ["snippet-invalid"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"snippet_timeout_s": "5"},
+        {"snippet_timeout_s": None},
+        {"snippet_timeout_s": float("nan")},
+        {"snippet_timeout_s": True},
+        {"snippet_validators": [1]},
+        {"snippet_validators": "x"},
+        {"snippet_validators": {1: str}},
+        {"required_sections": None},
+        {"required_sections": 5},
+        {"required_sections": [5]},
+    ],
+)
+def test_arguments_that_cannot_be_used_are_errors_with_a_mend(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        check("Text.\n", **wrong)
+    assert caught.value.mend
+
+
+def test_a_folder_whose_name_cannot_be_one_is_an_error_with_a_mend() -> None:
+    with pytest.raises(ConfigurationError, match="cannot be that of one"):
+        validate_library("\ud800")
+
+
+def test_what_a_validator_prints_does_not_reach_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(fenced("a", "x"), snippet_validators={"x": lambda text: print("loud", text)}) == ()  # noqa: T201
+    said = capsys.readouterr()
+    assert (said.out, "loud a" in said.err) == ("", True)
+
+
+def test_a_coroutine_function_is_refused_in_words() -> None:
+    async def later(text: str) -> list[str]:
+        return []
+
+    (found,) = check(fenced("a", "x"), snippet_validators={"x": later})
+    assert found.code == "snippet-validator-failed"
+    assert "coroutine function" in found.message
+
+
+def test_a_validator_that_switches_the_timer_off_is_too_slow_all_the_same() -> None:
+    def off(text: str) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        threading.Event().wait(0.3)
+
+    (found,) = check(fenced("a", "x"), snippet_validators={"x": off}, snippet_timeout_s=0.05)
+    assert found.code == "snippet-validator-timeout"
+
+
+def test_a_validator_that_ignores_the_users_interrupts_does_so_alone() -> None:
+    def deaf(text: str) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    before = signal.getsignal(signal.SIGINT)
+    assert check(fenced("a", "x"), snippet_validators={"x": deaf}) == ()
+    assert signal.getsignal(signal.SIGINT) is before

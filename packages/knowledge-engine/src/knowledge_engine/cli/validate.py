@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from knowledge_engine.models import DocumentIssue
     from knowledge_engine.validation import Validation
 
+#: A check that cannot be ended at its time ends the command so much later.
+_GRACE_S = 10.0
 _OFF = "off"
 # Where a module lies, which Python tells at the end of some messages.
 _PLACE = re.compile(r" \([^()]*[/\\][^()]*\)\Z")
@@ -116,13 +118,15 @@ def validate(
     allowed: dict[str, set[str]] = {}
     for key, values in vocab:
         allowed.setdefault(key, set()).update(values)
+    timeout_s = SNIPPET_TIMEOUT_S if snippet_timeout is None else snippet_timeout
     with _working_directory_importable():
         found, documents = check_library(
             docs_dir,
             allowed,
             {language: None if target == _OFF else _imported(ctx, target) for language, target in snippet},
             required_sections=section,
-            snippet_timeout_s=SNIPPET_TIMEOUT_S if snippet_timeout is None else snippet_timeout,
+            snippet_timeout_s=timeout_s,
+            exit_after_s=timeout_s + _GRACE_S,
         )
     if session.json:
         write_json({**_plain(found), "documents": documents})

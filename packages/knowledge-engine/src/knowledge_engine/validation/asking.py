@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
+import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from itertools import islice
 from pathlib import PurePath
 from traceback import extract_tb
@@ -37,18 +41,32 @@ class SnippetChecks:
     Args:
         validators: In place of the defaults for their languages, or beside them; None switches a language off.
         timeout_s: For each snippet.
+        exit_after_s: After so long with one snippet the whole process ends with code 1, and standard error has where it
+            hung. None: it is waited for.
 
     Raises:
         ConfigurationError: For what cannot be called, and for a time that is none.
     """
 
-    def __init__(self, validators: Mapping[str, SnippetValidator | None] | None, timeout_s: float) -> None:
-        if not 0 < timeout_s < math.inf:
+    def __init__(
+        self,
+        validators: Mapping[str, SnippetValidator | None] | None,
+        timeout_s: float,
+        *,
+        exit_after_s: float | None = None,
+    ) -> None:
+        if type(timeout_s) not in (int, float) or not 0 < timeout_s < math.inf:
             raise ConfigurationError(f"snippet_timeout_s is {timeout_s!r}", mend="Give a number of seconds above 0.")
-        self._timeout_s = timeout_s
+        if validators is not None and not isinstance(validators, Mapping):
+            raise ConfigurationError(
+                f"snippet_validators is a {type(validators).__name__}", mend='Give them by language: {"yaml": check}.'
+            )
+        self._timeout_s, self._exit_after_s = timeout_s, exit_after_s
         self._checks: dict[str, Callable[[str], object]] = dict(DEFAULT_CHECKS)
         self._hangs: dict[str, int] = {}
         for language, validator in (validators or {}).items():
+            if not isinstance(language, str):
+                raise ConfigurationError(f"A language is a {type(language).__name__}", mend="Name it, such as yaml.")
             self._checks.pop(language_name(language), None)
             if validator is not None and not callable(validator):
                 raise ConfigurationError(
@@ -65,7 +83,9 @@ class SnippetChecks:
         if check is None:
             return
         try:
-            answers = call_within(lambda: _answers(check(snippet.text)), self._timeout_s)
+            # Standard output is the report's.
+            with redirect_stdout(sys.stderr), self._bounded():
+                answers = call_within(lambda: _answers(check(snippet.text)), self._timeout_s)
         except KeyboardInterrupt:
             raise
         except DeadlineError:
@@ -79,6 +99,18 @@ class SnippetChecks:
             last = snippet.text.count("\n")  # what is missing at the end is missed on a line behind it
             for line, message in answers:
                 yield _issue("snippet-invalid", path, snippet.line + min(line, last), f"{language}: {message}", _MEND)
+
+    @contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """Ends the process where nothing else ends a validator: a loop in C, say, or one that catches all."""
+        if self._exit_after_s is None:
+            yield
+            return
+        faulthandler.dump_traceback_later(self._exit_after_s, exit=True, file=2)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
     def _hung(self, path: str, snippet: Snippet) -> DocumentIssue:
         language = snippet.language
@@ -97,6 +129,9 @@ _FAILED: Final = "Let it return texts that say what is wrong, and raise nothing.
 
 def _answers(answer: object) -> list[SnippetError]:
     """What a validator gave, as far as it is worth showing; run within the deadline, as it may be a generator."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise _AnswerError("is a coroutine function, and nothing awaits it here")
     if answer is None or isinstance(answer, str):
         return [SnippetError(0, _clean(answer))] if answer else []
     if isinstance(answer, Mapping | bytes | bytearray) or not isinstance(answer, Iterable):

@@ -56,17 +56,23 @@ def _call_with_alarm(call: Callable[[], _T], timeout_s: float) -> _T:
             frame = frame.f_back
 
     began = time.monotonic()
+    interrupt = signal.getsignal(signal.SIGINT)
     handler = signal.signal(signal.SIGALRM, ring)
     left, interval = signal.setitimer(signal.ITIMER_REAL, timeout_s, _AGAIN_S)
     try:
-        return inner()
+        value = inner()
     except _Alarm:
         raise DeadlineError from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
+        if interrupt is not None:
+            signal.signal(signal.SIGINT, interrupt)  # the call may have changed it, and the user still wants to stop
         if left:
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), _SOON_S), interval)
+    if time.monotonic() - began > timeout_s + _AGAIN_S:  # it switched the timer off
+        raise DeadlineError
+    return value
 
 
 class _Outcome(Generic[_T]):

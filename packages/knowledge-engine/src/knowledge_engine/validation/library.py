@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from itertools import chain
 from typing import Final, NamedTuple
@@ -27,6 +27,8 @@ from knowledge_engine.validation.links import Card, LinkMap, Pending
 
 _MARKDOWN: Final = EXTENSIONS[:2]
 _PLAIN: Final = ".txt"
+#: What nobody calls a folder or a document.
+_OTHER_KINDS: Final = (*EXTENSIONS[2:], ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".csv", ".zip", ".py")
 #: Why a walk cannot give something, and what to do.
 _REASONS: Final = {
     "symlink-escape": ("The link leads out of the library", "Put what it leads to into the library."),
@@ -87,15 +89,25 @@ def check_library(
     *,
     required_sections: Sequence[str] = (),
     snippet_timeout_s: float = SNIPPET_TIMEOUT_S,
+    exit_after_s: float | None = None,
 ) -> tuple[Validation, int]:
-    """As `validate_library`, with the number of documents that were checked."""
+    """As `validate_library`, with the number of documents that were checked.
+
+    Args:
+        exit_after_s: See `SnippetChecks`: for a process that does nothing else.
+    """
     check_vocabulary({} if vocab is None else vocab)
-    if isinstance(required_sections, str) or not all(isinstance(each, str) for each in required_sections):
+    sections: object = required_sections
+    if (
+        not isinstance(sections, Sequence | Set)
+        or isinstance(sections, str)
+        or not all(isinstance(each, str) for each in sections)
+    ):
         raise ConfigurationError("required_sections is no list of titles", mend="Write it like ['Overview'].")
     rules = Rules(
         vocab={} if vocab is None else vocab,
         sections=[each.lstrip("#").strip() for each in required_sections],
-        snippets=SnippetChecks(snippet_validators, snippet_timeout_s),
+        snippets=SnippetChecks(snippet_validators, snippet_timeout_s, exit_after_s=exit_after_s),
     )
     return _Check(open_folder(docs_dir), rules).run()
 
@@ -111,6 +123,12 @@ def open_folder(docs_dir: str | os.PathLike[str] | FsPort) -> FsPort:
     if not isinstance(docs_dir, str | os.PathLike):
         raise ConfigurationError(f"A {type(docs_dir).__name__} is no folder", mend="Give the path of a folder.")
     given = os.fsdecode(docs_dir)
+    try:
+        given.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            "The folder's name cannot be that of one", mend="Give it as the system has it."
+        ) from None
     fs = LocalFs(given)
     try:
         is_folder = stat.S_ISDIR(os.stat(native(given)).st_mode)  # noqa: PTH116
@@ -212,9 +230,8 @@ def _card(title: str, metadata: Metadata) -> Card:
 
 
 def _unusable(info: FileInfo) -> DocumentIssue:
-    """An error for what may be a document or a folder of some; a warning for what is neither."""
-    name = info.path.rpartition("/")[2].lower()
-    is_other = "." in name and not name.endswith(_MARKDOWN)
+    """An error for what may be a document or a folder of some; a warning for what is surely neither."""
+    is_other = info.path.lower().endswith(_OTHER_KINDS)
     problem, mend = _REASONS.get(info.problem, ("It cannot be used", "Take it out of the library."))
     return issue(info.problem, info.path, 0, problem, mend, "warning" if is_other else "error")
 

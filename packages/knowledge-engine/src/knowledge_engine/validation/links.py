@@ -116,6 +116,7 @@ class LinkMap:
         self._cards = cards
         self._is_file = is_file
         self._read = read
+        self._named: dict[str, tuple[str, ...]] = {}
 
     def broken(self, links: Iterable[Pending]) -> Iterator[DocumentIssue]:
         """Issues of the links that lead nowhere."""
@@ -142,7 +143,10 @@ class LinkMap:
     def _destinations(self, link: Pending) -> tuple[str, ...]:
         if not link.wiki:
             return tuple(path for path in link.paths if self._is_there(path))[:1]
-        found = named(link.target, self._catalogue)
+        # Many links may have one name, and many documents claim it: it is looked up once.
+        found = self._named.get(link.target)
+        if found is None:
+            found = self._named[link.target] = named(link.target, self._catalogue)
         return found or tuple(self._others.get(fold(link.target), ()))[:1]
 
     def _is_there(self, path: str) -> bool:

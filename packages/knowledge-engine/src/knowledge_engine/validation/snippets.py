@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 from knowledge_engine.validation.lines import LineCounter
 
 _LINE_END = re.compile("\r\n|\n|\r")
-_OPENING = re.compile(r"(?P<before>.*?)(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[^\s`]*)")
+_OPENING = re.compile(r"(?P<before>.*?)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)")
+# ```yaml, ```{.yaml #name}, ```{yaml}, ```yaml,ignore, ```yaml{1,2}, ```application/json
+_LANGUAGE = re.compile(r"[{\s.]*([^\s{}`,;:=]+)")
 _CLOSING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*\Z")
 _QUOTE = re.compile(r"\A[ \t]*>")
 _TAB: Final = 4
@@ -19,7 +21,7 @@ _ALIASES: Final = {"yml": "yaml"}
 class Snippet(NamedTuple):
     """What stands between two fences."""
 
-    #: The first word of the info string, in lower case.
+    #: What the info string says, by `language_name`.
     language: str
     #: Without the indentation and the marks that the fence has before it; lines end at LF.
     text: str
@@ -28,12 +30,14 @@ class Snippet(NamedTuple):
 
 
 def language_name(word: str) -> str:
-    """One name for the spellings of a language.
+    """One name for the spellings of a language; of a media type what it is made of.
 
-    >>> language_name("YML"), language_name("Json")
-    ('yaml', 'json')
+    >>> language_name("YML"), language_name("Json"), language_name("application/ld+json")
+    ('yaml', 'json', 'json')
     """
     lower = word.lower()
+    if "/" in lower:
+        lower = lower.rpartition("/")[2].rpartition("+")[2].removeprefix("x-")
     return _ALIASES.get(lower, lower)
 
 
@@ -51,13 +55,14 @@ def _snippet(text: str, line: int) -> Snippet | None:
     opening = _OPENING.match(first)
     if rest and not rest[-1]:
         rest.pop()  # what follows the last line's end
-    if opening is None or not opening["language"] or not rest:
+    language = _LANGUAGE.match(opening["info"]) if opening is not None else None
+    if opening is None or language is None or not rest:
         return None
     inner = [_without(opening["before"], each) for each in rest]
     closing = _CLOSING.match(inner.pop())
     if closing is None or not closing[1].startswith(opening["fence"]):
         return None  # never closed: nobody knows where it ends
-    return Snippet(language_name(opening["language"]), "".join(f"{each}\n" for each in inner), line)
+    return Snippet(language_name(language[1]), "".join(f"{each}\n" for each in inner), line)
 
 
 def _without(before: str, line: str) -> str:
