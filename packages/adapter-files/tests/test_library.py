@@ -597,3 +597,13 @@ def test_fifty_pages_follow_each_other_without_a_gap() -> None:
         if (cursor := answer["next_cursor"]) is None:
             break
     assert seen == [f"doc-{at:05}" for at in range(2_500)]
+
+
+def test_an_endless_id_and_a_huge_file_are_left_out_and_named() -> None:
+    huge = document("guide.huge", "## Use\n\n" + "x" * (1 << 20))
+    library = library_of({"a.md": document("x" * 201), "b.md": document("x" * 200), "c.md": huge})
+    assert [entry["id"] for entry in library.list_docs()["docs"]] == ["x" * 200]  # type: ignore[index, union-attr, call-overload]
+    assert [(one.path, one.code, one.line) for one in library.warnings if one.severity == "error"] == [
+        ("a.md", "invalid-id", 2),
+        ("c.md", "body-too-long", 0),
+    ]

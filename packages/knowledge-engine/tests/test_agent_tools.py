@@ -136,7 +136,7 @@ def test_a_list_counts_and_marks_document_text_as_untrusted(tools: AgentTools) -
     answer = strict(tools.list())
     assert (answer["count"], answer["total"], answer["truncated"], answer["next_cursor"]) == (5, 5, False, None)
     assert answer["untrusted"] is True
-    assert "get" in answer["hint"]
+    assert "document by its" in answer["hint"]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_no_match_for_a_combination_or_a_query_says_what_to_try(tools: AgentTool
     assert "Leave one out" in tools.list(protocol="s7", kind="device")["hint"]
     assert "Leave one out" in tools.list(filter={"year": {"gt": 2030}})["hint"]
     assert "Leave one out" in tools.list(id="device.nobody")["hint"]
-    assert "query" in tools.list(query="xylophone")["hint"]
+    assert "full-text search" in tools.list(query="xylophone")["hint"]
     assert "filters" in tools.list(query="xylophone", kind="device")["hint"]
 
 
@@ -495,7 +495,7 @@ def test_available_ids_are_capped_and_counted() -> None:
     answer = tools_over({f"{at:03}.md": b"x" for at in range(120)}).get("zzz")
     assert len(answer["available_ids"]) == 50
     assert answer["available_total"] == 120
-    assert answer["hint"] == "50 of 120 ids are shown; `list` finds others."
+    assert answer["hint"] == "50 of 120 ids are shown; a list with a query finds others."
     assert tools_over({"a.md": b"x"}).get("zzz")["hint"] == ""
 
 
@@ -537,12 +537,12 @@ def test_a_long_document_without_an_overview_comes_as_its_first_section_cut() ->
     assert "beginning of" in answer["hint"]
 
 
-def test_a_long_text_without_headings_is_cut_and_points_to_the_query_tool() -> None:
+def test_a_long_text_without_headings_is_cut_and_points_to_a_full_text_search() -> None:
     answer = strict(tools_over({"a.md": b"word " * 10_000}).get("a.md"))
     assert 0 < len(answer["content"]) <= 16_000
     assert answer["truncated"] is True
     assert answer["sections"] == []
-    assert "query" in answer["hint"]
+    assert "full-text search" in answer["hint"]
 
 
 def test_a_section_that_is_too_long_is_cut_and_names_the_sections_in_it() -> None:
@@ -552,7 +552,7 @@ def test_a_section_that_is_too_long_is_cut_and_names_the_sections_in_it() -> Non
     assert len(answer["content"]) <= 16_000
     assert "Deep" in answer["hint"]
     flat = tools_over({"a.md": b"## Only\n\n" + b"Line.\n" * 9_000}).get("a.md", section="Only")
-    assert "query" in flat["hint"]
+    assert "full-text search" in flat["hint"]
 
 
 def test_a_document_of_exactly_the_limit_is_whole_and_one_more_is_not() -> None:
@@ -607,7 +607,7 @@ def test_a_hit_is_a_passage_with_a_citation_that_the_bytes_prove(tools: AgentToo
     assert (hit["source_id"], hit["title"], hit["heading_path"]) == ("meter.md", "Energy meter EM-24", ["Registers"])
     assert (answer["count"], answer["mode_used"], answer["untrusted"]) == (1, "keyword", True)
     assert answer["index"]["state"] == "ready"
-    assert "get" in answer["hint"]
+    assert "document by its" in answer["hint"]
 
 
 def test_query_arguments_come_in_either_case_and_as_text() -> None:
@@ -995,3 +995,19 @@ def test_a_least_score_that_is_no_finite_number_is_told_in_plain_words(value: ob
     tools = AgentTools(KnowledgeService(MemoryProvider({"a.md": b"x"})))
     answer = tools.query("x", min_score=value)
     assert answer["error"].startswith(f"min_score has to be a finite number, not {given}. ")
+
+
+def test_of_too_many_headings_the_upper_ones_are_told_and_how_many_there_are() -> None:
+    text = "## Overview\n\n" + "Long text. " * 2_000 + "".join(f"\n### Part {number}\n" for number in range(900))
+    answer = tools_over({"a.md": (text + "\n## Last\n").encode()}).get("a.md")
+    assert answer["sections"] == ["Overview", "Last"]
+    outline = answer["outline"]
+    assert isinstance(outline, list)
+    assert (outline[0], outline[-1]) == ({"level": 2, "section": "Overview"}, {"level": 2, "section": "Last"})
+    assert f"Of 902 headings `outline` has {len(outline)}" in str(answer["hint"])
+
+
+def test_a_name_that_is_too_long_hides_no_other() -> None:
+    ids = ["x" * 20_000, "xxx1", "xxx2", "xxx3"]
+    documents = {f"{number}.md": f"---\nid: {one}\n---\n".encode() for number, one in enumerate(ids)}
+    assert tools_over(documents).get("nothing")["available_ids"] == ["xxx1", "xxx2", "xxx3"]

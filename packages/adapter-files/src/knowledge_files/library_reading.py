@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from knowledge_engine.corpus_issues import corpus_issues
-from knowledge_engine.doc_format import Vocabulary, check_vocabulary, missing_keys, required_issues, vocabulary_issues
+from knowledge_engine.doc_format import (
+    MAX_ID_CHARS,
+    Vocabulary,
+    check_vocabulary,
+    missing_keys,
+    required_issues,
+    vocabulary_issues,
+)
 from knowledge_engine.errors import ConfigurationError, KnowledgeError, NotFoundError
 from knowledge_engine.frontmatter import key_lines
 from knowledge_engine.fs import LocalFs
@@ -18,6 +25,8 @@ from knowledge_files.folders import why_unreadable
 from knowledge_files.looking import Looker
 
 EXTENSIONS = (".md", ".markdown")
+#: Of a document; the same as for `validate_library`.
+MAX_BYTES = 1 << 20
 DocsDir = str | os.PathLike[str] | FsPort
 
 
@@ -36,6 +45,10 @@ class Shelf:
         if problem := not_text(raw):
             self.leave_out(path, "encoding-invalid", problem, "Save it as UTF-8.")
             return
+        if len(raw) > MAX_BYTES:
+            # Parsing takes as long as asking for it, and no agent reads so much.
+            self.leave_out(path, "body-too-long", f"Left out: the file is over {MAX_BYTES >> 20} MiB", "Split it.")
+            return
         document = parse_document(path, raw)
         self.issues += [one for one in document.issues if one.severity != "info"]
         if missing := missing_keys(document.metadata):
@@ -44,6 +57,10 @@ class Shelf:
             written = ", ".join(f"`{key}: ...`" for key in missing)
             mend = f"Write {written} with a text into the frontmatter."
             self.leave_out(path, first.code, f"Left out: {keys} {are} required and not there as text", mend, first.line)
+            return
+        if len(str(document.metadata["id"])) > MAX_ID_CHARS:
+            problem = f"Left out: the id has more than {MAX_ID_CHARS} characters"
+            self.leave_out(path, "invalid-id", problem, "Give it a short one.", key_lines(raw).get("id", 1))
             return
         if vocabulary_issues(path, document.metadata, vocab):
             self.issues += vocabulary_issues(path, document.metadata, vocab, key_lines(raw))

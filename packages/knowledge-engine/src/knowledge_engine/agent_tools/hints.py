@@ -34,7 +34,7 @@ def nothing_found(catalogue: Catalogue, conditions: Mapping[str, JsonValue], que
         also = " together with these filters" if conditions else ""
         return (
             f"No catalogue entry matches {shorten(scrub(query), _MAX_CHARS)!r}{also}. Try fewer or other words, list "
-            "without `query`, or search the full text with the `query` tool."
+            "without `query`, or search the full text, where there is a tool for that."
         )
     return "No document meets all conditions. Leave one out, or give it as 'any'."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -74,6 +75,9 @@ def document_answer(loaded: Loaded, doc_id: str, section: str | None) -> Answer:
         answer["uri"] = loaded.source.uri
     answer |= _content(loaded, section, entries, names)
     hints = [str(answer["hint"]), left_out]
+    headings = sum(entry.level > 0 for entry in entries)
+    if "outline" in answer and (shown := len(cast(list[JsonValue], answer["outline"]))) < headings:
+        hints.append(f"Of {headings} headings `outline` has {shown}, those of the upper levels first.")
     if len(listed) < len(main):
         hints.append(f"Of {len(main)} sections the first {len(listed)} are named.")
     return answer | {"hint": " ".join(filter(None, hints))}
@@ -149,7 +153,7 @@ def _whole(loaded: Loaded, entries: Sequence[OutlineEntry], names: dict[OutlineE
     chosen = next((entry for entry in main if entry.title.strip().casefold() == "overview"), main[0] if main else None)
     if chosen is None:
         content, _ = _cut(loaded.raw, body)
-        hint = f"{size} and no headings: this is its beginning. Search it with `query` for the rest."
+        hint = f"{size} and no headings: this is its beginning. A full-text search, where there is one, finds the rest."
         return {"content": content, "truncated": True, "hint": hint}
     content, cut = _cut(loaded.raw, chosen.span)
     shown = "the beginning of " if cut else ""
@@ -174,7 +178,7 @@ def _part(
         if entry.level > chosen.level and chosen.span.start < entry.span.start < chosen.span.end
     ]
     hint = f"The section has more than {MAX_CONTENT_CHARS} characters: this is its beginning. "
-    hint += _say_sections(inner) if inner else "Search it with `query` for the rest."
+    hint += _say_sections(inner) if inner else "A full-text search, where there is one, finds the rest."
     return {"content": content, "truncated": True, "hint": hint, "outline": _tree(entries, names)}
 
 
@@ -185,20 +189,21 @@ def _cut(raw: bytes, span: ByteSpan) -> tuple[str, bool]:
 
 
 def _tree(entries: Sequence[OutlineEntry], names: dict[OutlineEntry, str]) -> list[JsonValue]:
+    """All headings; of too many those of the upper levels, in the document's order."""
     headings = [entry for entry in entries if entry.level]
-    kept = len(bounded([names[entry] for entry in headings]))
-    return [{"level": entry.level, "section": names[entry]} for entry in headings[:kept]]
+    by_level = sorted(headings, key=lambda entry: entry.level)
+    kept = set(bounded([names[entry] for entry in by_level]))
+    return [{"level": entry.level, "section": names[entry]} for entry in headings if names[entry] in kept]
 
 
 def bounded(names: Sequence[str]) -> list[str]:
-    """The first of some names, as many as an answer may have."""
+    """The first of some names, as many as an answer may have; one that is too long hides no other."""
     out: list[str] = []
     left = MAX_SECTION_CHARS
     for name in names[:MAX_SECTIONS]:
-        left -= len(name)
-        if left < 0:
-            break
-        out.append(name)
+        if len(name) <= left:
+            left -= len(name)
+            out.append(name)
     return out
 
 

@@ -108,7 +108,7 @@ class AgentTools:
         """The text of one document, or of one section of it; suggestions where there is no such document."""
         name = text_argument("doc_id", doc_id)
         if name is None:
-            raise InvalidArgumentError("doc_id is missing", mend="Give an id from `list`.")
+            raise InvalidArgumentError("doc_id is missing", mend="Give the id of a document that is listed.")
         wanted = text_argument("section", section)
         try:
             loaded, used = self._load(name)
@@ -189,13 +189,17 @@ class AgentTools:
             return " ".join(filter(None, (hint, self._why_empty())))
         if found.next_cursor is not None:
             return f"{found.total} documents match; pass `next_cursor` as `cursor` for more, or narrow the search."
-        return "Fetch a document with `get` and its id."
+        return "Fetch a document by its id."
 
     def _not_found(self, error: KnowledgeError, suggestions: tuple[str, ...]) -> Answer:
         catalogue = self.service.catalogue()
         total = len(catalogue.sources)
         available = bounded([catalogue.public_id(source) for source in catalogue.sources[:MAX_AVAILABLE]])
-        hint = f"{len(available)} of {total} ids are shown; `list` finds others." if len(available) < total else ""
+        hint = (
+            f"{len(available)} of {total} ids are shown; a list with a query finds others."
+            if len(available) < total
+            else ""
+        )
         return {
             **NO_DOCUMENT,
             **error_keys(error),
@@ -226,7 +230,7 @@ def _query_hint(result: QueryResult) -> str:
     if result.mode_used == "none":
         return "The index is still being built: ask again in a moment."
     if not result.hits:
-        return "No passage matches. Try other words, fewer conditions, or see what there is with `list`."
+        return "No passage matches. Try other words, fewer conditions, or list what there is."
     if result.next_cursor is not None:
-        return "Pass `next_cursor` as `cursor` for more. Read on in a document with `get` and its source_id."
-    return "Read on in a document with `get` and its source_id."
+        return "Pass `next_cursor` as `cursor` for more. Read on in a document by its source_id."
+    return "Read on in a document by its source_id."

@@ -348,7 +348,9 @@ class KnowledgeService:
             )
         if found:
             return self.provider.get_source(found[0])
-        raise NotFoundError(f"No document has the id {name[:200]!r}", mend="`list` shows the ids that there are.")
+        raise NotFoundError(
+            f"No document has the id {name[:200]!r}", mend="List the documents to see the ids that there are."
+        )
 
     def _read(self, source_id: str, span: ByteSpan | None = None) -> SourceContent:
         return self.provider.read_source(source_id, span)
