@@ -218,7 +218,7 @@ def test_no_match_for_a_combination_or_a_query_says_what_to_try(tools: AgentTool
     assert "Leave one out" in tools.list(protocol="s7", kind="device")["hint"]
     assert "Leave one out" in tools.list(filter={"year": {"gt": 2030}})["hint"]
     assert "Leave one out" in tools.list(id="device.nobody")["hint"]
-    assert "full-text search" in tools.list(query="xylophone")["hint"]
+    assert "full text" in tools.list(query="xylophone")["hint"]
     assert "filters" in tools.list(query="xylophone", kind="device")["hint"]
 
 
