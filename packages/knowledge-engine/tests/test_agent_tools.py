@@ -1011,3 +1011,21 @@ def test_a_name_that_is_too_long_hides_no_other() -> None:
     ids = ["x" * 20_000, "xxx1", "xxx2", "xxx3"]
     documents = {f"{number}.md": f"---\nid: {one}\n---\n".encode() for number, one in enumerate(ids)}
     assert tools_over(documents).get("nothing")["available_ids"] == ["xxx1", "xxx2", "xxx3"]
+
+
+def test_a_value_that_reads_the_same_stands_in_where_nothing_has_the_one_asked_for() -> None:
+    spelled = {f"{number}.md": b"---\nprotocol: Modbus\n---\n" for number in range(3)} | {
+        "x.md": b"---\nprotocol: s7\n---\n"
+    }
+    tools = tools_over(spelled)
+    exact = tools.list(protocol="Modbus")
+    assert (exact["total"], "Taken" in str(exact["hint"])) == (3, False)
+    for asked in ("modbus", "MODBUS", "mod\u200bbus"):
+        answer = tools.list(protocol=asked, limit=2)
+        assert answer["total"] == 3
+        assert "Taken as the documents write it: protocol Modbus." in str(answer["hint"])
+        rest = tools.list(protocol=asked, limit=2, cursor=answer["next_cursor"])
+        assert rest["count"] == 1
+    assert tools.list(protocol="modbuz")["total"] == 0
+    assert tools.list(protocol="modbus", cursor="forged")["code"] == "invalid-cursor"
+    assert tools.list(protocol="modbus", kind="device")["total"] == 0

@@ -120,7 +120,7 @@ def test_what_no_router_takes_is_no_topic(topic: str) -> None:
         template_blocks(topics={"list": topic})
 
 
-@pytest.mark.parametrize("topic", ["yes", "null", "on", "1", "1.5", "a:b", "true", "ä.ö", "[x]"])
+@pytest.mark.parametrize("topic", ["True", "NO", "Null", "yes", "null", "on", "1", "1.5", "a:b", "true", "ä.ö", "[x]"])
 def test_topics_that_yaml_would_read_as_something_else_are_quoted(topic: str) -> None:
     assert yaml.safe_load(tool_template(["list"], {"list": topic}))["list_device_knowledge"]["topic"] == topic
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from difflib import get_close_matches
 
 from pydantic import JsonValue
 
 from knowledge_engine.agent_tools.plain import scrub, shorten
-from knowledge_engine.catalogue import NAMING_KEYS, Catalogue, texts_of
+from knowledge_engine.catalogue import NAMING_KEYS, Catalogue, fold, texts_of
 
 _SHOWN = 10
 #: Conditions that are explained.
 _EXPLAINED = 3
 _MAX_COMPARED = 2_000
 _MAX_CHARS = 60
+#: Values that are longer are told apart by their beginning only.
+MAX_VALUE_CHARS = 1_000
 
 
 def nothing_found(catalogue: Catalogue, conditions: Mapping[str, JsonValue], query: str | None) -> str:
@@ -37,6 +40,27 @@ def nothing_found(catalogue: Catalogue, conditions: Mapping[str, JsonValue], que
             "without `query`, or search the full text, where there is a tool for that."
         )
     return "No document meets all conditions. Leave one out, or give it as 'any'."
+
+
+def respelled(catalogue: Catalogue, conditions: Mapping[str, JsonValue]) -> dict[str, JsonValue] | None:
+    """The conditions with values that documents have, where they differ from those asked for in letter case, Unicode
+    spelling or invisible characters only; None where there are no such values.
+    """
+    found: dict[str, JsonValue] = {}
+    for key, asked in conditions.items():
+        values: Mapping[str, int] = catalogue.values.get(key, {})
+        wanted = texts_of(asked)
+        if key in NAMING_KEYS or not wanted or any(text in values for text in wanted):
+            continue
+        seen = {_seen(text) for text in wanted}
+        if alike := sorted(value for value in values if _seen(value) in seen):
+            found[key] = [*alike]
+    return {**conditions, **found} if found else None
+
+
+def _seen(text: str) -> str:
+    """How a value reads, whatever its letter case."""
+    return fold("".join(char for char in text[:MAX_VALUE_CHARS] if unicodedata.category(char) != "Cf"))
 
 
 def _missing(counts: Mapping[str, Mapping[str, int]], key: str, wanted: str) -> str:

@@ -168,6 +168,6 @@ def _folded(text: str, indent: int) -> list[str]:
 def _flow(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_flow, value))}]"
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _NOT_TEXT:
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
         return value
     return json.dumps(value, ensure_ascii=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -17,14 +18,25 @@ from knowledge_engine.agent_tools.arguments import (
     whole_number,
 )
 from knowledge_engine.agent_tools.guard import Tool, error_keys, never_raises
-from knowledge_engine.agent_tools.hints import nothing_found
+from knowledge_engine.agent_tools.hints import nothing_found, respelled
 from knowledge_engine.agent_tools.listing import Entries
 from knowledge_engine.agent_tools.plain import shorten
 from knowledge_engine.agent_tools.rendering import Answer, bounded, document_answer, hit_answer
 from knowledge_engine.agent_tools.specs import TOOL_NAMES, tool_of
-from knowledge_engine.errors import AmbiguousIdError, InvalidArgumentError, KnowledgeError, NotFoundError
+from knowledge_engine.catalogue import texts_of
+from knowledge_engine.errors import (
+    AmbiguousIdError,
+    InvalidArgumentError,
+    InvalidCursorError,
+    KnowledgeError,
+    NotFoundError,
+)
 from knowledge_engine.models import MAX_TOP_K, Query, QueryResult
 from knowledge_engine.service import KnowledgeService, Loaded, SourceList
+
+_Page = tuple[SourceList, list[Answer]]
+#: And a sentence on how it was found.
+_Found = tuple[SourceList, list[Answer], str]
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
@@ -80,13 +92,11 @@ class AgentTools:
         given = filter_argument(filter)
         words = query_argument(query)
         wanted = whole_number("limit", limit) or DEFAULT_LIMIT
-        found, docs = self._entries.page(
-            min(wanted, MAX_LIMIT),
-            query=words,
-            filter=_both(given, scalars.conditions),
-            cursor=text_argument("cursor", cursor),
-        )
-        hints = [found.hint] if found.hint else []
+        page = partial(self._entries.page, min(wanted, MAX_LIMIT), query=words, cursor=text_argument("cursor", cursor))
+        found, docs, hint = self._page(page, given, scalars.conditions)
+        hints = [hint] if hint else []
+        if found.hint:
+            hints.append(found.hint)
         if wanted > MAX_LIMIT:
             hints.append(f"At most {MAX_LIMIT} documents are given at once.")
         if scalars.blank:
@@ -178,6 +188,26 @@ class AgentTools:
             raise InvalidArgumentError(f"No tool {shorten(asked, 80)!r}", mend=f"The tools are: {known}.")
         return tool(**call_arguments(arguments))
 
+    def _page(
+        self, page: Callable[..., _Page], given: dict[str, JsonValue], conditions: dict[str, JsonValue]
+    ) -> _Found:
+        """A page; where nothing is found, one of values that read the same, and a sentence that says so."""
+        failure: InvalidCursorError | None = None
+        try:
+            found, docs = page(filter=_both(given, conditions))
+            if found.total:
+                return found, docs, ""
+        except InvalidCursorError as error:  # its page may have been one of other values
+            failure = error
+        other = respelled(self.service.catalogue(), conditions)
+        if other is not None:
+            again, docs_again = page(filter=_both(given, other))
+            if again.total:
+                return again, docs_again, _as_documents_write(conditions, other)
+        if failure is not None:
+            raise failure
+        return found, docs, ""
+
     def _load(self, name: str) -> tuple[Loaded, str]:
         with suppress(NotFoundError):
             return self.service.load(name), name
@@ -213,6 +243,16 @@ class AgentTools:
         """What the backend says of why it has no documents; empty where it has some, or says nothing."""
         health = self.service.provider.health_check()
         return "" if health.index.documents else shorten(str(health.details.get("unreadable", "")), MAX_HINT_CHARS)
+
+
+def _as_documents_write(asked: Mapping[str, JsonValue], used: Mapping[str, JsonValue]) -> str:
+    """Which values stood in for those that were asked for."""
+    said = [
+        f"{shorten(key, 40)} {', '.join(shorten(value, 60) for value in texts_of(used[key])[:5])}"
+        for key in asked
+        if used[key] != asked[key]
+    ]
+    return f"Taken as the documents write it: {'; '.join(said)}."
 
 
 def _both(given: dict[str, JsonValue], conditions: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
