@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from knowledge_engine.agent_tools import GUIDANCE, template_blocks
 
@@ -69,17 +68,19 @@ def test_the_app_of_the_guide_serves_the_document_of_the_guide(app: dict[str, An
     assert report.startswith("warn: knowledge doc skipped: bad.md:")
 
 
-def test_the_document_of_the_guide_validates_as_the_guide_does_it(app: dict[str, Any]) -> None:
-    snippets: list[str] = []
-
-    def check(text: str) -> list[str]:
-        snippets.append(text)
-        return []
-
-    names = {"DOCS_DIR": app["DOCS_DIR"], "my_app_snippet_check": check}
-    exec(blocks("python")[1], names)
-    assert [*names["errors"], *names["warnings"]] == []
-    assert [yaml.safe_load(text)["driver"] for text in snippets] == ["modbus-tcp"]
+def test_the_document_of_the_guide_validates_as_the_guide_does_it(
+    app: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        exec(blocks("python")[1], {})
+    assert (ended.value.code, capsys.readouterr().out.strip()) == (False, "")
+    (tmp_path / "docs" / "x1.md").write_text(blocks("markdown")[0].replace("driver: modbus-tcp", "driver modbus-tcp"))
+    (tmp_path / "docs" / "bad.md").write_text("no frontmatter")
+    with pytest.raises(SystemExit) as ended:
+        exec(blocks("python")[1], {})
+    assert ended.value.code is True
+    assert "bad.md:1: error:" in capsys.readouterr().out
 
 
 def test_the_first_example_takes_no_more_than_twenty_lines() -> None:
