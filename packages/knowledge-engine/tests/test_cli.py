@@ -316,3 +316,26 @@ def test_without_standard_output_nothing_breaks() -> None:
     code = "import sys; sys.stdout = None; from knowledge_engine.cli import main; main()"
     run = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, check=False)
     assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_the_root_folder_of_a_backend_elsewhere_has_no_name_here(install_plugin: Any) -> None:
+    source = """
+        from knowledge_engine.hookspecs import hookimpl
+
+        @hookimpl
+        def knowledge_backend():
+            return {"url_schemes": ["away"]}
+
+        @hookimpl
+        def knowledge_open(url):
+            from knowledge_engine.memory import MemoryProvider
+
+            class Away(MemoryProvider):
+                def health_check(self):
+                    return super().health_check().model_copy(update={"details": {"folder": "."}})
+
+            return Away({"a.md": b"text"})
+    """
+    install_plugin("away_plugin", source, name="away")
+    result = CliRunner().invoke(knowledge, ["status", "--backend", "away://host/?prefix=x"], obj=Session(environ={}))
+    assert "folder: the root\n" in result.stdout

@@ -50,7 +50,9 @@ def _write_state(found: Status, session: Session, screen: Screen) -> None:
     write(f"can: {', '.join(powers)}")
     for name, value in found.details.items():
         if name == "folder" and value == ".":
-            write(f"folder: {one_line(session.typed.partition(':')[2]) or 'the root'}")
+            # Of a backend elsewhere it is a folder there, which has no name here.
+            here = session.typed.partition(":")[2] if session.typed.startswith("files:") else ""
+            write(f"folder: {one_line(here) or 'the root'}")
         elif name != "unreadable":  # the message has it
             write(one_line(f"{name}: {value}"))
 
