@@ -47,7 +47,7 @@ def write_library(folder: Path) -> None:
         )
 
 
-async def serve(settings: WampSettings, folder: Path, behind_server: bool) -> None:
+async def serve(settings: WampSettings, folder: Path, behind_server: bool, as_object: bool) -> None:
     """In a process of its own: an echo of each answer and, unless `knowledge serve` has them, the library's tools."""
     session = await open_session(settings)
     library = KnowledgeLibrary(folder)
@@ -56,10 +56,11 @@ async def serve(settings: WampSettings, folder: Path, behind_server: bool) -> No
         failed = await register_knowledge_tools(session, library)
         assert not failed, failed
     for name, answer in (("get", library.get_doc(**GET)), ("list", library.list_docs())):
-        text = json.dumps(answer, ensure_ascii=False)
+        # One text is the least work for serializers and router; the same object is what an answer is to them.
+        same: object = answer if as_object else json.dumps(answer, ensure_ascii=False)
 
-        async def echo(*_: object, _text: str = text, **__: object) -> str:
-            return _text
+        async def echo(*_: object, _same: object = same, **__: object) -> object:
+            return _same
 
         await session.register(echo, f"echo.{name}")
     print("ready", flush=True)
@@ -130,11 +131,14 @@ def main() -> None:
     parser.add_argument("--serializer", default="cbor")
     parser.add_argument("--rawsocket", action="store_true")
     parser.add_argument("--server", action="store_true", help="measure `knowledge serve wamp` over the files backend")
+    parser.add_argument("--object", action="store_true", help="echo the same object instead of one text as long")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
         url, folder = given.serve
-        asyncio.run(serve(WampSettings(url=url, serializers=(given.serializer,)), Path(folder), given.server))
+        asyncio.run(
+            serve(WampSettings(url=url, serializers=(given.serializer,)), Path(folder), given.server, given.object)
+        )
         return
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "library")
@@ -146,6 +150,7 @@ def main() -> None:
         command = [sys.executable, __file__, "--serializer", given.serializer, "--serve", url, str(library)]
         with ExitStack() as stack:
             stack.callback(router.stop)
+            command += ["--object"] if given.object else []
             if given.server:
                 command.append("--server")
                 stack.enter_context(running(served(url, library, given.serializer)))
