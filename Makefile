@@ -18,11 +18,12 @@ QUERY ?= modbus register byte order
 export DEMO_DOCS := $(value DOCS)
 export DEMO_QUERY := $(value QUERY)
 
-.PHONY: demo test test-all test-all-slow check setup outside lock lock-outside bench clean help
+.PHONY: demo test fuzz test-all test-all-slow check setup outside lock lock-outside bench clean help
 
 help:
 	@echo 'make demo [DOCS=folder QUERY="..."]   list, get, query and verify on a folder'
 	@echo 'make test                             tests, types, style and import rules'
+	@echo 'make fuzz                             the tests with inputs that differ each time'
 	@echo 'make test-all                         the same with the tests that take long'
 	@echo 'make bench                            relevance, on the collections that are there'
 	@echo 'make lock                             write uv.lock anew'
@@ -76,6 +77,9 @@ test: check outside
 	$(RUN)coverage run -m pytest -q -n auto --dist worksteal -m "not slow"
 	$(RUN)coverage combine -q
 	$(RUN)coverage report --fail-under=95
+
+fuzz: setup outside
+	HYPOTHESIS_PROFILE=fuzz $(RUN)pytest -q -n auto --dist worksteal -m "not slow"
 
 test-all: test test-all-slow
 

@@ -113,7 +113,7 @@ def test_the_name_takes_root_and_folder_from_the_settings(tmp_path: Path) -> Non
     assert provider.ingest(IngestRequest(title="New", text="x")).id == "kb/sources/new.md"
 
 
-@pytest.mark.parametrize("url", ["files:", "files:a\0b"])
+@pytest.mark.parametrize("url", ["files:", "files:a\0b", "files:\ud800", "files:a\ude00/b"])
 def test_a_url_without_a_folder_says_how_to_write_one(url: str) -> None:
     with pytest.raises(ConfigurationError, match="files:FOLDER"):
         resolve_knowledge_backend(url).provider()

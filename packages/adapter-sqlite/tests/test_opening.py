@@ -160,7 +160,7 @@ def test_a_fifo_is_refused_and_not_waited_for(folder: Path, open_db: Open) -> No
     refused(folder / "pipe", open_db, ConfigurationError, "no regular file")
 
 
-@pytest.mark.parametrize("path", ["", "a\0b"])
+@pytest.mark.parametrize("path", ["", "a\0b", "a\ud800"])
 def test_a_path_that_no_file_has_is_refused(path: str) -> None:
     with pytest.raises(ConfigurationError, match="names no file"):
         SqliteKnowledgeAdapter(SqliteSettings(path=path))

@@ -33,7 +33,7 @@ def test_a_url_names_a_file(url: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["sqlite:", "sqlite://", "sqlite:///", "sqlite:////", "sqlite://host/kb.db", "sqlite:///a\0b"]
+    "url", ["sqlite:", "sqlite://", "sqlite:///", "sqlite:////", "sqlite://host/kb.db", "sqlite:///a\0b", "sqlite:////tmp/\ud800"]
 )
 def test_a_url_that_names_no_file_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="sqlite:///relative"):
@@ -63,6 +63,7 @@ def test_what_is_unset_or_empty_has_its_default(off: str) -> None:
     [
         ("PATH", " "),
         ("PATH", "a\0b"),
+        ("PATH", "\ud800.db"),
         ("BUSY_TIMEOUT_S", "soon"),
         ("BUSY_TIMEOUT_S", "-1"),
         ("BUSY_TIMEOUT_S", "nan"),

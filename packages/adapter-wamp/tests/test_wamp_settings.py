@@ -187,6 +187,12 @@ def test_a_file_that_cannot_be_read_is_refused_by_its_variable(name: str, tmp_pa
         read(URL, authid="me", secret_file=str(tmp_path / name)).proof()
 
 
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_file_that_no_system_can_have_is_refused_by_its_variable(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="KNOWLEDGE_WAMP_SECRET_FILE names no file"):
+        read(URL, authid="me", secret_file=name).proof()
+
+
 def test_two_ways_to_join_are_refused_by_their_names() -> None:
     message = refusal(URL, authid="me", ticket=SECRET, secret_file="f")
     assert "KNOWLEDGE_WAMP_TICKET, KNOWLEDGE_WAMP_SECRET_FILE" in message

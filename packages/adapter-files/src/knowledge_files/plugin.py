@@ -50,6 +50,7 @@ def knowledge_backend() -> Mapping[str, Any]:
 def knowledge_open(url: str | None, environ: Mapping[str, str]) -> IKnowledgeProvider:
     """`files` takes root and path from the environment; in `files:DIR` the folder is both. Needs the extra `search`."""
     from knowledge_engine.errors import ConfigurationError
+    from knowledge_engine.fs import can_be_path
     from knowledge_files.search_extra import needs_search
     from knowledge_files.settings import FilesSettings
 
@@ -58,7 +59,7 @@ def knowledge_open(url: str | None, environ: Mapping[str, str]) -> IKnowledgePro
     settings = FilesSettings.from_env(environ)
     if url is not None:
         folder = url.partition(":")[2]
-        if not folder or "\0" in folder:
+        if not can_be_path(folder):
             raise ConfigurationError("The URL names no folder", mend="Write files:FOLDER, such as files:./docs.")
         settings = settings.model_copy(update={"root": folder, "path": "."})
     return create_files_adapter(settings)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from knowledge_engine.errors import ConfigurationError, UnavailableError
+from knowledge_engine.fs import can_be_path
 from knowledge_sqlite.errors import DamagedError
 from knowledge_sqlite.schema import APPLICATION_ID, VERSION, newer_version, other_program
 from knowledge_sqlite.settings import MEMORY
@@ -43,7 +44,7 @@ class Place:
     """
 
     def __init__(self, path: str) -> None:
-        if not path or "\0" in path:
+        if not can_be_path(path):
             raise ConfigurationError("The path of the database names no file", mend="Name a file, or :memory:.")
         self.memory = path == MEMORY
         self.path = path if self.memory else os.path.abspath(path)  # noqa: PTH100 - Path would drop what SQLite keeps

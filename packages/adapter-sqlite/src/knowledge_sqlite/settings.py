@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field
 
 from knowledge_engine.errors import ConfigurationError
+from knowledge_engine.fs import can_be_path
 from knowledge_engine.models import Value
 
 Synchronous = Literal["normal", "full"]
@@ -40,7 +41,7 @@ class SqliteSettings(Value):
         if url is not None:
             values["path"] = path_of(url)
         elif "path" in given:
-            if not given["path"] or "\0" in given["path"]:
+            if not can_be_path(given["path"]):
                 raise ConfigurationError("KNOWLEDGE_SQLITE_PATH names no file", mend="Set it, or unset it.")
             values["path"] = given["path"]
         if timeout := given.get("busy_timeout_s"):
@@ -68,7 +69,7 @@ def path_of(url: str) -> str:
     if rest in ("//:memory:", "///:memory:"):
         return MEMORY
     path = rest[3:] if rest.startswith("///") else "" if rest.startswith("//") else rest
-    if not path or path == "/" or "\0" in path:
+    if path == "/" or not can_be_path(path):
         raise ConfigurationError(
             "The URL names no file", mend="Write sqlite:///relative.db, sqlite:////absolute.db or sqlite://:memory:."
         )

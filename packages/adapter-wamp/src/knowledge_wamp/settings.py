@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from pydantic import Field, SecretStr
 
 from knowledge_engine.errors import ConfigurationError
+from knowledge_engine.fs import can_be_path
 from knowledge_engine.models import Value
 from knowledge_wamp.topics import uri_problem
 
@@ -193,6 +194,8 @@ def _check_proofs(values: Mapping[str, Any]) -> None:
 
 
 def _read_secret(variable: str, file: str) -> str:
+    if not can_be_path(file):
+        raise ConfigurationError(f"{variable} names no file", mend="Correct the path.")
     try:
         with Path(file).open("rb") as opened:
             data = opened.read(MAX_SECRET_BYTES + 1)

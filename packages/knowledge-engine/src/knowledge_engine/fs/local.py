@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from knowledge_engine.errors import ConfigurationError, InvalidIdError, TooLargeError
 from knowledge_engine.fs.globs import Globs
 from knowledge_engine.fs.opening import opened, resolve_root
-from knowledge_engine.fs.paths import check_path, is_hidden
+from knowledge_engine.fs.paths import can_be_path, check_path, is_hidden
 from knowledge_engine.fs.refusals import not_found, refuse_hidden
 from knowledge_engine.fs.walking import info_of, walk
 from knowledge_engine.fs.writing import Writer, make_root
@@ -41,7 +41,7 @@ class LocalFs:
         lock_timeout_s: float = 30.0,
     ) -> None:
         self._given = os.fspath(root)
-        if not self._given or "\0" in self._given:
+        if not can_be_path(self._given):
             raise ConfigurationError(f"{self._given!r} cannot be a folder", mend="Name a folder.")
         self._globs = Globs(exclude)
         self._max_bytes = max_bytes

@@ -92,6 +92,14 @@ def full_path(root: str, path: str) -> str:
     return native(root if path == "." else os.path.join(root, path))  # noqa: PTH118 - a Path costs 10x
 
 
+def can_be_path(name: str) -> bool:
+    """Whether the operating system can be asked for it: not empty, no NUL, nothing that no bytes stand for."""
+    try:
+        return b"\0" not in name.encode("utf-8", "surrogateescape") and bool(name)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+
+
 def native(name: str) -> str:
     """A name for the operating system. Ours are UTF-8, whatever the locale would make of them."""
     return name if NAMES_ARE_UTF8 else os.fsdecode(name.encode("utf-8", "surrogateescape"))
