@@ -33,7 +33,16 @@ def test_a_url_names_a_file(url: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["sqlite:", "sqlite://", "sqlite:///", "sqlite:////", "sqlite://host/kb.db", "sqlite:///a\0b", "sqlite:////tmp/\ud800"]
+    "url",
+    [
+        "sqlite:",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:////",
+        "sqlite://host/kb.db",
+        "sqlite:///a\0b",
+        "sqlite:////tmp/\ud800",
+    ],
 )
 def test_a_url_that_names_no_file_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="sqlite:///relative"):
