@@ -187,10 +187,9 @@ def test_a_file_that_cannot_be_read_is_refused_by_its_variable(name: str, tmp_pa
         read(URL, authid="me", secret_file=str(tmp_path / name)).proof()
 
 
-@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
-def test_a_file_that_no_system_can_have_is_refused_by_its_variable(name: str) -> None:
+def test_a_file_that_no_system_can_have_is_refused_by_its_variable() -> None:
     with pytest.raises(ConfigurationError, match="KNOWLEDGE_WAMP_SECRET_FILE names no file"):
-        read(URL, authid="me", secret_file=name).proof()
+        read(URL, authid="me", secret_file="a\0b").proof()
 
 
 def test_two_ways_to_join_are_refused_by_their_names() -> None:
