@@ -11,10 +11,10 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from knowledge_engine.analysis import Analyzer
 from knowledge_engine.frontmatter import Frontmatter, parse_frontmatter
@@ -55,6 +55,7 @@ _BOM = codecs.BOM_UTF8
 _BLANK = b" \t\r\n\x0b\x0c"
 
 
+_Token = TypeVar("_Token")
 _Spans = tuple[tuple[int, int], ...]
 
 
@@ -146,26 +147,43 @@ def parse_document(source_id: str, raw: bytes) -> Document:
     )
 
 
-def passage_terms(document: Document, raw: bytes, analyzer: Analyzer) -> Iterator[PassageTerms]:
-    """The terms of each passage of a document, in order, one at a time. `raw` is what the document was parsed from."""
-    in_title = Counter(analyzer.terms(document.title[:_CONTEXT_CHARS]))
-    title = Counter({term: times * FIELD_WEIGHTS["title"] for term, times in in_title.items()})
+class PassageTokens(NamedTuple, Generic[_Token]):
+    """Tokens of one passage, each as often as it counts: see `PassageTerms`."""
+
+    own: list[_Token]
+    context: list[_Token]
+
+
+def passage_tokens(
+    document: Document, raw: bytes, of_text: Callable[[str], list[_Token]], of_bytes: Callable[[bytes], list[_Token]]
+) -> Iterator[PassageTokens[_Token]]:
+    """The tokens of each passage of a document, in order, one at a time: terms, or their numbers.
+
+    Args:
+        raw: What the document was parsed from.
+        of_text: Makes tokens of titles, headings and catalogue fields.
+        of_bytes: Makes tokens of the text.
+    """
+    title = of_text(document.title[:_CONTEXT_CHARS]) * FIELD_WEIGHTS["title"]
+    headings: dict[str, list[_Token]] = {document.title: []}
     for number, passage in enumerate(document.passages):
         # Before the body stands the frontmatter, which is not searched unless it could not be read.
         in_body = passage.start >= document.body_start or not document.metadata
-        own = (
-            Counter(analyzer.terms(raw[passage.start : passage.end].decode("utf-8", "replace")))
-            if in_body
-            else Counter()
-        )
         context = title.copy()
         for heading in passage.heading_path:
-            if heading != document.title:
-                context.update(analyzer.terms(heading[:_CONTEXT_CHARS]))
+            if heading not in headings:
+                headings[heading] = of_text(heading[:_CONTEXT_CHARS])
+            context += headings[heading]
         if number == 0:
             for field in ("aliases", "keywords", "summary"):
-                context.update(analyzer.terms(field_text(document.metadata, field)))
-        yield PassageTerms(own, context, own.total() + context.total())
+                context += of_text(field_text(document.metadata, field))
+        yield PassageTokens(of_bytes(raw[passage.start : passage.end]) if in_body else [], context)
+
+
+def passage_terms(document: Document, raw: bytes, analyzer: Analyzer) -> Iterator[PassageTerms]:
+    """The terms of each passage of a document, counted. `raw` is what the document was parsed from."""
+    for own, context in passage_tokens(document, raw, analyzer.terms, analyzer.terms_of):
+        yield PassageTerms(Counter(own), Counter(context), len(own) + len(context))
 
 
 def field_text(metadata: Metadata, field: str) -> str:

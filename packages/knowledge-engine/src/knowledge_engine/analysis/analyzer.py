@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import Stemmer
 
@@ -40,6 +40,9 @@ _ISO_639_1 = {
 }  # fmt: skip
 
 
+Worth = TypeVar("Worth")
+
+
 class Token(NamedTuple):
     """A term and the bytes [start, end) that it stands for; an identifier and its parts overlap."""
 
@@ -62,12 +65,11 @@ class _Terms(dict[str, tuple[str, ...]]):
         self._stem = Stemmer.Stemmer(language, 0).stemWord if language != "none" else str
 
     def __missing__(self, chunk: str) -> tuple[str, ...]:
-        terms = tuple(map(self.stem, word_forms(chunk)))
-        if len(chunk) <= _CACHED_CHARS:
-            if len(self) >= _CACHED_CHUNKS:
-                self.clear()
-            self[chunk] = terms
-        return terms
+        return keep(self, chunk, self.of(chunk))
+
+    def of(self, chunk: str) -> tuple[str, ...]:
+        """The terms of a chunk, worked out."""
+        return tuple(map(self.stem, word_forms(chunk)))
 
     def stem(self, form: str) -> str:
         """The term of a form. Identifiers and numbers are names: they have no endings."""
@@ -119,7 +121,15 @@ class Analyzer:
 
     def terms(self, text: str) -> list[str]:
         """All terms, with repeats, for an index."""
-        return list(chain.from_iterable(map(self._local.terms.__getitem__, _chunks(text))))
+        return self.terms_of(encoded(text))
+
+    def terms_of(self, raw: bytes) -> list[str]:
+        """The terms of UTF-8; bytes that are none separate words."""
+        return list(chain.from_iterable(map(self._local.terms.__getitem__, chunks(raw))))
+
+    def chunk_terms(self, chunk: str) -> tuple[str, ...]:
+        """The terms of one of `chunks`, worked out anew."""
+        return self._local.terms.of(chunk)
 
     def query_words(self, text: str) -> list[QueryWord]:
         """The words to look for, with repeats: function words are dropped, unless nothing else is there.
@@ -128,7 +138,7 @@ class Analyzer:
         are words as good as the whole, and come by themselves.
         """
         stop = STOP_WORDS.get(self.language, frozenset())
-        forms = [(at, chunk, word) for at, chunk in enumerate(_chunks(text)) for word in split_words(chunk)]
+        forms = [(at, chunk, word) for at, chunk in enumerate(chunks(encoded(text))) for word in split_words(chunk)]
         telling = [one for one in forms if one[2].form not in stop]
         found: list[QueryWord] = []
         inside = (-1, 0)  # the chunk of the last identifier, and where it ends in that
@@ -171,9 +181,23 @@ def _is_identifier(word: str) -> bool:
     return mixed or any(not (char.isalpha() or char in _PLAIN) for char in word)
 
 
-def _chunks(text: str) -> list[str]:
+def encoded(text: str) -> bytes:
+    """Text for `chunks`; half of a surrogate pair separates words."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def chunks(raw: bytes) -> list[str]:
     """What `_CHUNK` finds, several times faster: in bytes, characters above 127 stay whole and need no look."""
-    return text.encode("utf-8", "surrogatepass").translate(_BLANKS).decode("utf-8", "surrogatepass").split()
+    return raw.translate(_BLANKS).decode("utf-8", "replace").split()
+
+
+def keep(known: dict[str, Worth], chunk: str, worth: Worth) -> Worth:
+    """Remembers what a chunk is worth, within bounds that keep hostile text from filling memory."""
+    if len(chunk) <= _CACHED_CHARS:
+        if len(known) >= _CACHED_CHUNKS:
+            known.clear()
+        known[chunk] = worth
+    return worth
 
 
 def _in_bytes(tokens: list[Token], text: str) -> list[Token]:
