@@ -55,7 +55,7 @@ _BOM = codecs.BOM_UTF8
 _BLANK = b" \t\r\n\x0b\x0c"
 
 
-_Token = TypeVar("_Token")
+_Tokens = TypeVar("_Tokens", list[str], bytes)
 _Spans = tuple[tuple[int, int], ...]
 
 
@@ -147,37 +147,38 @@ def parse_document(source_id: str, raw: bytes) -> Document:
     )
 
 
-class PassageTokens(NamedTuple, Generic[_Token]):
+class PassageTokens(NamedTuple, Generic[_Tokens]):
     """Tokens of one passage, each as often as it counts: see `PassageTerms`."""
 
-    own: list[_Token]
-    context: list[_Token]
+    own: _Tokens
+    context: _Tokens
 
 
 def passage_tokens(
-    document: Document, raw: bytes, of_text: Callable[[str], list[_Token]], of_bytes: Callable[[bytes], list[_Token]]
-) -> Iterator[PassageTokens[_Token]]:
-    """The tokens of each passage of a document, in order, one at a time: terms, or their numbers.
+    document: Document, raw: bytes, of_text: Callable[[str], _Tokens], of_bytes: Callable[[bytes], _Tokens]
+) -> Iterator[PassageTokens[_Tokens]]:
+    """The tokens of each passage of a document, in order, one at a time: terms, or numbers that stand for them.
 
     Args:
         raw: What the document was parsed from.
         of_text: Makes tokens of titles, headings and catalogue fields.
         of_bytes: Makes tokens of the text.
     """
+    nothing = of_text("")
     title = of_text(document.title[:_CONTEXT_CHARS]) * FIELD_WEIGHTS["title"]
-    headings: dict[str, list[_Token]] = {document.title: []}
+    headings = {document.title: nothing}
     for number, passage in enumerate(document.passages):
         # Before the body stands the frontmatter, which is not searched unless it could not be read.
         in_body = passage.start >= document.body_start or not document.metadata
-        context = title.copy()
+        context = title
         for heading in passage.heading_path:
             if heading not in headings:
                 headings[heading] = of_text(heading[:_CONTEXT_CHARS])
-            context += headings[heading]
+            context = context + headings[heading]
         if number == 0:
             for field in ("aliases", "keywords", "summary"):
-                context += of_text(field_text(document.metadata, field))
-        yield PassageTokens(of_bytes(raw[passage.start : passage.end]) if in_body else [], context)
+                context = context + of_text(field_text(document.metadata, field))
+        yield PassageTokens(of_bytes(raw[passage.start : passage.end]) if in_body else nothing, context)
 
 
 def passage_terms(document: Document, raw: bytes, analyzer: Analyzer) -> Iterator[PassageTerms]:

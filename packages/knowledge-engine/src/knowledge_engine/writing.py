@@ -85,10 +85,13 @@ def document_bytes(request: IngestRequest, stored: bytes | None) -> bytes:
 
 def check_match(if_match: str | None, stored: bytes | None) -> None:
     """Raises ConflictError unless the stored bytes are those that `if_match` names ("" names no bytes)."""
-    if if_match is None:
-        return
-    present = "" if stored is None else hashlib.sha256(stored).hexdigest()
-    if if_match != present:
+    if if_match is not None:
+        check_hash(if_match, "" if stored is None else hashlib.sha256(stored).hexdigest())
+
+
+def check_hash(if_match: str | None, present: str) -> None:
+    """As `check_match`, where the hash of the stored bytes is known ("" for no bytes)."""
+    if if_match is not None and if_match != present:
         raise ConflictError(
             "The document is not the version that you named" if if_match else "The document exists already",
             mend="Read it again and repeat the change on what is there now.",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from array import array
 
 from knowledge_engine.analysis.analyzer import Analyzer, chunks, encoded, keep
+
+#: The type code of `array` for the numbers: 32 bits, of this machine's byte order.
+NUMBER = "I" if array("I").itemsize == 4 else "L"
 
 
 class Numbering:
     """Gives each term a number when it first comes: 0, 1, 2, and so on. For one thread at a time.
 
-    Text repeats itself, so the terms of each chunk between blanks are worked out once, and then looked up in C.
+    Text repeats itself, so the terms of each chunk between blanks are worked out once, and then only put together.
 
     >>> numbering = Numbering(Analyzer())
-    >>> numbering.of_text("Valves open: open the valve"), numbering.terms
+    >>> list(array(NUMBER, numbering.of_text("Valves open: open the valve"))), numbering.terms
     ([0, 1, 1, 2, 0], ['valv', 'open', 'the'])
     """
 
@@ -26,13 +29,13 @@ class Numbering:
         """The terms in the order of their numbers. It grows."""
         return self._numbers.terms
 
-    def of_text(self, text: str) -> list[int]:
-        """The numbers of `Analyzer.terms`, in its order."""
+    def of_text(self, text: str) -> bytes:
+        """The numbers of `Analyzer.terms`, in its order: the bytes of an array of `NUMBER`."""
         return self.of_bytes(encoded(text))
 
-    def of_bytes(self, raw: bytes) -> list[int]:
+    def of_bytes(self, raw: bytes) -> bytes:
         """The same for UTF-8; other bytes separate words."""
-        return list(chain.from_iterable(map(self._chunks.__getitem__, chunks(raw))))
+        return b"".join(map(self._chunks.__getitem__, chunks(raw)))
 
 
 class _Numbers(dict[str, int]):
@@ -47,11 +50,12 @@ class _Numbers(dict[str, int]):
         return number
 
 
-class _Chunks(dict[str, tuple[int, ...]]):
+class _Chunks(dict[str, bytes]):
     """Numbers by chunk."""
 
     def __init__(self, analyzer: Analyzer, numbers: _Numbers) -> None:
         self._analyzer, self._numbers = analyzer, numbers
 
-    def __missing__(self, chunk: str) -> tuple[int, ...]:
-        return keep(self, chunk, tuple(map(self._numbers.__getitem__, self._analyzer.chunk_terms(chunk))))
+    def __missing__(self, chunk: str) -> bytes:
+        numbers = array(NUMBER, map(self._numbers.__getitem__, self._analyzer.chunk_terms(chunk)))
+        return keep(self, chunk, numbers.tobytes())

@@ -84,6 +84,7 @@ def _shape(char: str) -> str:
 
 
 _SHAPES, _SIMPLE = _Table(_shape), _Table(_simple)
+_ASCII_SHAPES = bytes(ord(_shape(chr(code))) if code < 0x80 else 0 for code in range(256))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -135,33 +136,28 @@ class _Folder:
 
     def __init__(self, plain: str) -> None:
         folded = plain.casefold()
-        same = folded.isascii() or (_DOTTED not in folded and unicodedata.is_normalized("NFC", folded))
+        same = plain.isascii() or (_DOTTED not in folded and unicodedata.is_normalized("NFC", folded))
         self._plain, self._folded = plain, folded if same and len(folded) == len(plain) else None
 
     def __call__(self, start: int, end: int) -> str:
         if self._folded is not None:
-            return self._folded[start : min(end, start + MAX_WORD_CHARS)]
+            return self._folded[start : end if end - start < MAX_WORD_CHARS else start + MAX_WORD_CHARS]
         folded = self._plain[start:end].casefold().replace(_DOTTED, "i")
         return unicodedata.normalize("NFC", folded)[:MAX_WORD_CHARS]
 
 
 def _parts(shape: str, start: int, end: int) -> list[tuple[int, int]]:
     """Spans of the parts of an identifier: between joiners, then at changes of case."""
-    pieces, at = [], start
-    for joiner in _JOINERS.finditer(shape, start, end):
-        pieces.append((at, joiner.start()))
-        at = joiner.end()
-    pieces.append((at, end))
-    found = []
-    for left, right in pieces:
-        cuts = [left]
-        if right - left <= MAX_WORD_CHARS:
-            cuts += [left + cut.start() for cut in _CAMEL.finditer(shape[left:right])]
-        cuts.append(right)
-        if len(cuts) == 2:
+    found, at = [], start
+    for joiner in (*_JOINERS.finditer(shape, start, end), None):
+        left, right = at, joiner.start() if joiner else end
+        if "U" not in shape[left + 1 : right] or right - left > MAX_WORD_CHARS:
             found.append((left, right))
-        else:  # single letters of a mixed word (mRNA, pH) say nothing
-            found += [(a, b) for a, b in pairwise(cuts) if b - a > 1 or shape[a] == "0"]
+        else:
+            cuts = [left, *(left + cut.start() for cut in _CAMEL.finditer(shape[left:right])), right]
+            # Single letters of a mixed word (mRNA, pH) say nothing.
+            found += [(a, b) for a, b in pairwise(cuts) if b - a > 1 or shape[a] == "0" or len(cuts) == 2]
+        at = joiner.end() if joiner else end
     return found
 
 
@@ -197,21 +193,23 @@ def _grams(fold: _Folder, shape: str, start: int, end: int) -> list[tuple[str, i
 def _scan(text: str) -> tuple[list[tuple[str, int, int]], _Normalised | None]:
     """Words with their place in the normalised text, and that, unless places are the same in both."""
     other: _Normalised | None = None
-    plain = text
-    if not text.isascii():
+    if text.isascii():
+        plain, shape = text, text.encode().translate(_ASCII_SHAPES).decode()
+    else:
         plain = text.translate(_SIMPLE)
         if not unicodedata.is_normalized("NFKC", plain) or any(map(_binds, plain)):
             other = _normalised(plain)
             plain = other.text
-    shape = plain.translate(_SHAPES)
+        shape = plain.translate(_SHAPES)
     fold = _Folder(plain)
     found: list[tuple[str, int, int]] = []
     for match in _WORD.finditer(shape):
         start, end = match.span()
+        more, tail = match.groups()
         if shape[start] == "C":
             found += _grams(fold, shape, start, end)
-        elif match["more"] or match["tail"] or shape[start] == "." or "U" in shape[start + 1 : end]:
-            found += _identifier(fold, shape, start, end, end - len(match["tail"] or ""))
+        elif more or tail or shape[start] == "." or "U" in shape[start + 1 : end]:
+            found += _identifier(fold, shape, start, end, end - len(tail or ""))
         else:
             found.append((fold(start, end), start, end))
     return found, other
@@ -235,4 +233,6 @@ def split_words(text: str) -> list[Word]:
 
 def word_forms(text: str) -> list[str]:
     """The forms alone of `split_words`, for those who need no places."""
+    if text.isascii() and text.isalpha() and (text.isupper() or text[1:].islower()):
+        return [text[:MAX_WORD_CHARS].lower()]  # what most words are
     return [form for form, _, _ in _scan(text)[0]]
