@@ -17,6 +17,7 @@ from knowledge_engine.errors import ConfigurationError, ReadOnlyError, Unavailab
 from knowledge_engine.models import IngestRequest, Query
 from knowledge_sqlite import SqliteKnowledgeAdapter
 
+CONTENTS = "SELECT id, content FROM documents JOIN contents USING (n) ORDER BY id"
 Open = Callable[..., SqliteKnowledgeAdapter]
 
 
@@ -58,12 +59,15 @@ def test_a_whole_database_is_ok(filled: SqliteKnowledgeAdapter, url: str) -> Non
     ("statement", "code"),
     [
         ("DELETE FROM documents WHERE id = 'b.md'", "dangling"),
-        ("UPDATE passages SET stop = 10000", "passages"),
-        ("UPDATE passages SET is_first = 0", "passages"),
+        ("UPDATE passages SET layout = CAST(layout || layout AS BLOB)", "passages"),
+        ("UPDATE passages SET layout = CAST(x'00000000ffff0000' || substr(layout, 9) AS BLOB)", "passages"),
+        ("UPDATE passages SET layout = x'01'", "passages"),
+        ("UPDATE passages SET ordinal = 1", "passages"),
         ("UPDATE passages SET term_counts = x''", "passages"),
+        ("UPDATE documents SET size = 1 WHERE n = 2", "passages"),
         ("UPDATE documents SET superseded_by = 1 WHERE n = 2", "passages"),
         ("UPDATE documents SET superseded_by = 99 WHERE n = 2", "dangling"),
-        ("DELETE FROM passages WHERE n = 1", "index"),
+        ("DELETE FROM passages WHERE block = 1", "index"),
         ("DELETE FROM terms", "index"),
         ("INSERT INTO found(rowid, words) VALUES (99, '1 2')", "index"),
         ("INSERT INTO found(found) VALUES ('delete-all')", "index"),
@@ -81,7 +85,7 @@ def test_what_is_wrong_is_told_and_repaired_without_losing_a_document(
 ) -> None:
     change(filled, statement)
     with filled._database.reading() as connection:
-        kept = connection.execute("SELECT id, content FROM documents ORDER BY id").fetchall()
+        kept = connection.execute(CONTENTS).fetchall()
     told = filled.check()
     assert code in [each.code for each in told]
     assert all(each.message and each.mend for each in told)
@@ -89,7 +93,7 @@ def test_what_is_wrong_is_told_and_repaired_without_losing_a_document(
     assert filled.check() == ()
     assert run("check", url).exit_code == 0
     with filled._database.reading() as connection:
-        assert connection.execute("SELECT id, content FROM documents ORDER BY id").fetchall() == kept
+        assert connection.execute(CONTENTS).fetchall() == kept
     wanted = [name for name, _ in kept if "superseded_by = 1" not in statement or name != "b.md"]
     assert sorted(hit.source_id for hit in filled.query(Query(query="impeller")).hits) == wanted
 
@@ -123,7 +127,7 @@ def test_a_document_of_a_broken_index_can_be_erased(filled: SqliteKnowledgeAdapt
 
 
 def test_bytes_that_changed_are_told_of_even_after_a_repair(filled: SqliteKnowledgeAdapter, url: str) -> None:
-    change(filled, "UPDATE documents SET content = CAST('# b\n\nbitrot' AS BLOB) WHERE id = 'b.md'")
+    change(filled, "UPDATE contents SET content = CAST('# b\n\nbitrot' AS BLOB) WHERE n = 2")
     result = run("check", url, "--repair")
     assert result.exit_code == 1
     assert "repaired, 1 left" in result.stdout

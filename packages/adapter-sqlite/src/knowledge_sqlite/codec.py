@@ -1,54 +1,211 @@
-"""How a passage's terms are kept: as arrays for scoring, and as words for FTS5."""
+"""How passages are kept: the terms of many as arrays, in blocks as rows, and as words for FTS5.
+
+A passage has a number: that of its block, times `BLOCK`, plus its place in it. Its words are the numbers of its terms,
+each with a level that says how much the term can count there: a search reads the postings of high levels first, and
+those of low ones only if they could matter.
+"""
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from knowledge_engine.passages import PassageTerms
+import numpy as np
+import numpy.typing as npt
 
+from knowledge_engine.passages import PassageTokens
+from knowledge_engine.ranking import K1
+
+Ids = npt.NDArray[np.uint32]
+Counts = npt.NDArray[np.uint16]
+Numbers = npt.NDArray[np.int64]
+
+#: So many passages stand in one row at most. All of them are of one document.
+BLOCK = 32
+LEVELS = 16
 _MAX_COUNT = (1 << 16) - 1
-_SWAP = sys.byteorder == "big"
+
+# The least of each level but the lowest: tf / (1 - B + B * length / reference), in 64ths. They stand for scores of .5,
+# .7, .85, 1, 1.15, 1.3, 1.45, 1.6, 1.75, 1.9, 2, 2.1, 2.2, 2.3 and 2.4 by a term that weighs 1; the most is K1 + 1.
+_LEAST = np.array([24, 37, 49, 64, 82, 104, 133, 171, 224, 304, 384, 504, 704, 1104, 2304], np.int64)
+_PARTS = 64
+
+_DIGITS = np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)
+_WORD_CHARS = 8  # of 5 bits each: 32 for the number, 4 for the level
 
 
-def counts(bag: PassageTerms) -> dict[str, int]:
-    """Of each term: twice its weighted number of times, plus one if it stands in the passage's own bytes."""
-    held = {term: 2 * times + 1 for term, times in bag.own.items()}
-    for term, times in bag.context.items():
-        held[term] = held.get(term, 0) + 2 * times
+class Postings(NamedTuple):
+    """Terms of passages that follow each other."""
+
+    #: Numbers of terms, each once a passage.
+    ids: Ids
+    #: Of each: twice the weighted number of times, plus one if it stands in the passage's own bytes.
+    counts: Counts
+    #: Of each passage: how many of these it has, and its weighted number of terms with repeats.
+    sizes: Numbers
+    lengths: Numbers
+
+    def part(self, start: int, stop: int, at: int) -> Postings:
+        """Passages [start, stop), of which the first one's terms begin at `at`."""
+        sizes = self.sizes[start:stop]
+        end = at + int(sizes.sum())
+        return Postings(self.ids[at:end], self.counts[at:end], sizes, self.lengths[start:stop])
+
+
+def count_tokens(passages: Iterable[PassageTokens[bytes]]) -> Postings:
+    """Counts the terms of passages, given as numbers below 2 ** 31, see `Numbering`."""
+    pieces = [piece for passage in passages for piece in passage]
+    flat = np.frombuffer(b"".join(pieces), np.uint32)
+    sizes = np.fromiter(map(len, pieces), np.int64, len(pieces)) // flat.itemsize
+    lengths = sizes[::2] + sizes[1::2]
+    # One number for passage, term, and whether it stands in the passage's own bytes: sorting numbers is fast.
+    group = np.arange(len(sizes), dtype=np.int64)
+    keys = ((group >> 1) << 32) + 1 - (group & 1)
+    keys = np.repeat(keys, sizes) + (flat.astype(np.int64) << 1)
+    keys.sort()
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    keys, times = keys[firsts], np.diff(firsts, append=len(keys))
+    terms = keys >> 1
+    groups = np.flatnonzero(np.diff(terms, prepend=-1))
+    counts = np.add.reduceat(2 * times + (keys & 1), groups) if len(groups) else np.zeros(0, np.int64)
     # No score tells so many from more. The lowest bit stays what it says.
-    return {term: value if value <= _MAX_COUNT else _MAX_COUNT - 1 + value % 2 for term, value in held.items()}
+    counts = np.where(counts > _MAX_COUNT, _MAX_COUNT - 1 + counts % 2, counts)
+    terms = terms[groups]
+    return Postings(
+        (terms & 0x7FFFFFFF).astype(np.uint32),
+        counts.astype(np.uint16),
+        np.bincount(terms >> 31, minlength=len(lengths)),
+        lengths,
+    )
 
 
-def packed(held: Mapping[str, int], numbers: Mapping[str, int]) -> tuple[bytes, bytes]:
-    """`term_ids` and `term_counts` of a passage.
+def joined(parts: Sequence[Postings]) -> Postings:
+    """Those of several, one after another."""
+    return Postings(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+# Levels
+
+
+def levels(postings: Postings, reference: int) -> Numbers:
+    """The level of each posting. In whole numbers, so that every machine finds again what another one wrote.
 
     Args:
-        held: As `counts` makes it.
-        numbers: The number of each term.
+        reference: A length that passages have about, the same for all passages of a file.
     """
-    pairs = sorted((numbers[term], count) for term, count in held.items())
-    ids, values = array("I", (number for number, _ in pairs)), array("H", (count for _, count in pairs))
-    if _SWAP:
-        ids.byteswap()
-        values.byteswap()
-    return ids.tobytes(), values.tobytes()
+    lengths = np.repeat(postings.lengths, postings.sizes)
+    # With B = .75.
+    quality = (postings.counts >> 1).astype(np.int64) * (4 * _PARTS * reference) // (reference + 3 * lengths)
+    return np.searchsorted(_LEAST, quality, side="right")
 
 
-def numbers_of(term_ids: bytes) -> array[int]:
-    """The numbers in `term_ids`."""
-    ids = array("I", term_ids)
-    if _SWAP:
-        ids.byteswap()
-    return ids
+def most(level: int, average: float, reference: int) -> float:
+    """More than a posting of that level can count with a term that weighs 1.
+
+    Args:
+        average: The present average length of passages.
+    """
+    if level == LEVELS - 1:
+        return K1 + 1
+    # tf / (1 - B + B * length / average) grows at most as the average does.
+    share = _LEAST[level] / _PARTS * max(1.0, average / reference)
+    return float((K1 + 1) * share / (share + K1))
 
 
-def words(numbers: Iterable[int]) -> str:
-    """What FTS5 is given for a passage: its terms' numbers."""
-    return " ".join(format(number, "x") for number in numbers)
+# Words
 
 
-def word(number: int) -> str:
-    """The number of a term as FTS5 knows it."""
-    return format(number, "x")
+def words(postings: Postings, reference: int) -> list[str]:
+    """What FTS5 is given for each passage."""
+    codes = (postings.ids.astype(np.int64) << 4) | levels(postings, reference)
+    text = np.full((len(codes), _WORD_CHARS + 1), ord(" "), np.uint8)
+    for place in range(_WORD_CHARS):
+        text[:, place] = _DIGITS[(codes >> (5 * (_WORD_CHARS - 1 - place))) & 31]
+    whole = text.tobytes().decode("ascii")
+    width = _WORD_CHARS + 1
+    ends = np.cumsum(postings.sizes).tolist()
+    return [whole[width * start : width * end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def word(number: int, level: int) -> str:
+    """A term of that level as FTS5 knows it. Those of one term follow each other."""
+    code = number << 4 | level
+    return "".join(chr(_DIGITS[code >> (5 * place) & 31]) for place in reversed(range(_WORD_CHARS)))
+
+
+def number_of(word: str) -> int:
+    """The number of the term that a word says."""
+    return int(word, 32) >> 4
+
+
+def level_of(word: str) -> int:
+    """The level that a word says."""
+    return int(word[-1], 32) & 15
+
+
+# Rows
+
+
+class Row(NamedTuple):
+    """A block of passages as it is stored. Little-endian."""
+
+    #: uint32 start, stop, length and number of terms of each passage.
+    layout: bytes
+    #: uint32 and uint16.
+    term_ids: bytes
+    term_counts: bytes
+
+
+def rows(spans: Numbers, postings: Postings) -> list[Row]:
+    """The blocks of a document.
+
+    Args:
+        spans: Start and stop of each passage; two columns.
+    """
+    layout = np.column_stack((spans, postings.lengths, postings.sizes)).astype("<u4")
+    ends = np.cumsum(postings.sizes).tolist()
+    found = []
+    for first in range(0, len(layout), BLOCK):
+        last = min(first + BLOCK, len(layout))
+        start, end = ends[first - 1] if first else 0, ends[last - 1]
+        found.append(
+            Row(
+                layout[first:last].tobytes(),
+                postings.ids[start:end].astype("<u4").tobytes(),
+                postings.counts[start:end].astype("<u2").tobytes(),
+            )
+        )
+    return found
+
+
+class Blocks(NamedTuple):
+    """Blocks as they were stored, one after another."""
+
+    postings: Postings
+    #: Of each passage: its number, and its raw bytes [start, stop).
+    numbers: Numbers
+    starts: Numbers
+    stops: Numbers
+    #: Of each passage: which of the blocks it is in.
+    owners: Numbers
+
+
+def read(blocks: Sequence[int], stored: Sequence[Row]) -> Blocks:
+    """Blocks of those numbers."""
+    layout = np.frombuffer(b"".join(row.layout for row in stored), "<u4").astype(np.int64).reshape(-1, 4)
+    counts = np.array([len(row.layout) // 16 for row in stored], np.int64)
+    owners = np.repeat(np.arange(len(stored)), counts)
+    firsts = np.cumsum(counts) - counts
+    places = np.arange(len(layout)) - np.repeat(firsts, counts)
+    return Blocks(
+        Postings(
+            np.frombuffer(b"".join(row.term_ids for row in stored), "<u4"),
+            np.frombuffer(b"".join(row.term_counts for row in stored), "<u2"),
+            layout[:, 3],
+            layout[:, 2],
+        ),
+        np.array(blocks, np.int64)[owners] * BLOCK + places,
+        layout[:, 0],
+        layout[:, 1],
+        owners,
+    )

@@ -124,6 +124,13 @@ class Database:
         with self._locked(), translated():
             yield self._writer_connection()
 
+    def state(self, connection: sqlite3.Connection) -> tuple[object, ...]:
+        """Differs when the index is another one than before."""
+        return (
+            self._identity,
+            *connection.execute("SELECT revision, passages, removals, analyzer FROM state").fetchone(),
+        )
+
     def close(self) -> None:
         """Closes all connections that are not in use; those that are close when they are given back."""
         self._closed = True

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+
 from knowledge_engine.errors import KnowledgeError
-from knowledge_sqlite.codec import numbers_of
+from knowledge_sqlite.codec import number_of
 from knowledge_sqlite.database import Database
 from knowledge_sqlite.place import Identity, Place
 
@@ -19,8 +21,9 @@ _CHUNK = 16 << 20
 
 # Where bytes may rightly stand that a deleted text held too.
 _ELSEWHERE = (
-    "SELECT 1 FROM documents WHERE instr(content, :it) OR instr(CAST(id || char(10) || title || char(10) || metadata"
-    " || char(10) || issues || char(10) || uri AS BLOB), :it)",
+    "SELECT 1 FROM contents WHERE instr(content, :it)",
+    "SELECT 1 FROM documents WHERE instr(CAST(id || char(10) || title || char(10) || metadata || char(10) || issues"
+    " || char(10) || uri AS BLOB), :it)",
     "SELECT 1 FROM passages WHERE instr(CAST(headings AS BLOB), :it)",
     "SELECT 1 FROM terms WHERE instr(CAST(term AS BLOB), :it)",
     "SELECT 1 FROM keys WHERE instr(CAST(key AS BLOB), :it)",
@@ -33,14 +36,16 @@ _KEPT: dict[Identity, int] = {}
 
 def traces(connection: sqlite3.Connection, source_id: str) -> list[bytes]:
     """Pieces of a stored document by which it would be known again: of its text, and words of its index."""
-    (raw,) = connection.execute("SELECT content FROM documents WHERE id = ?", (source_id,)).fetchone()
+    (raw,) = connection.execute(
+        "SELECT content FROM contents JOIN documents USING (n) WHERE id = ?", (source_id,)
+    ).fetchone()
     step = max(1, (len(raw) - _WINDOW_BYTES) // _WINDOWS)
     windows = (raw[at : at + _WINDOW_BYTES].strip() for at in range(0, max(1, len(raw) - _WINDOW_BYTES + 1), step))
     numbers: set[int] = set()
     for (ids,) in connection.execute(
         "SELECT term_ids FROM passages JOIN documents d ON d.n = document WHERE d.id = ?", (source_id,)
     ):
-        numbers.update(numbers_of(ids))
+        numbers.update(np.frombuffer(ids, "<u4").tolist())
     names = [
         row[0].encode()
         for number in numbers
@@ -53,7 +58,9 @@ def traces(connection: sqlite3.Connection, source_id: str) -> list[bytes]:
 def sweep(connection: sqlite3.Connection) -> None:
     """Takes out the terms that no passage holds, and all that FTS5 keeps of rows that are gone. Writes much."""
     connection.execute("INSERT INTO found(found) VALUES ('optimize')")
-    connection.execute("DELETE FROM terms WHERE printf('%x', n) NOT IN (SELECT term FROM found_words)")
+    held = {number_of(row[0]) for row in connection.execute("SELECT term FROM found_words")}
+    unused = [row for row in connection.execute("SELECT n FROM terms") if row[0] not in held]
+    connection.executemany("DELETE FROM terms WHERE n = ?", unused)
 
 
 def pending(database: Database, left: Sequence[bytes], forget: Callable[[], None]) -> tuple[str, ...]:

@@ -43,7 +43,12 @@ def translated() -> Iterator[None]:
     except sqlite3.Error as error:
         raise meaning(error) from error
     except OverflowError as error:  # what has more bytes than its integers count
-        raise TooLargeError("The document is larger than SQLite stores", mend="Split it.") from error
+        raise too_large() from error
+
+
+def too_large() -> TooLargeError:
+    """A document has too many bytes."""
+    return TooLargeError("The document is larger than SQLite stores", mend="Split it.")
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -79,7 +84,7 @@ def meaning(error: sqlite3.Error) -> KnowledgeError:
                 "The database cannot be opened", mend="Check that its folder is there and may be written."
             )
         case sqlite3.SQLITE_TOOBIG:
-            return TooLargeError("The document is larger than SQLite stores", mend="Split it.")
+            return too_large()
         case _:
             name = getattr(error, "sqlite_errorname", None) or type(error).__name__
             return ProviderError(

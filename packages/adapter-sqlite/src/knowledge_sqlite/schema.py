@@ -58,6 +58,36 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         # How many documents have each metadata key, nested ones by their dotted path.
         "CREATE TABLE keys(key TEXT PRIMARY KEY, documents INTEGER NOT NULL) STRICT, WITHOUT ROWID",
     ),
+    (
+        # What is read of many documents at once is small; their bytes are read one by one.
+        """CREATE TABLE contents(
+            n INTEGER PRIMARY KEY REFERENCES documents(n) ON DELETE CASCADE,
+            content BLOB NOT NULL
+        ) STRICT""",
+        "INSERT INTO contents SELECT n, content FROM documents",
+        "ALTER TABLE documents ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
+        "UPDATE documents SET size = length(content)",
+        "ALTER TABLE documents DROP COLUMN content",
+        # Up to 32 passages of a document, see `codec`. Numbers never come back.
+        "DROP TABLE passages",
+        """CREATE TABLE passages(
+            block INTEGER PRIMARY KEY AUTOINCREMENT,
+            document INTEGER NOT NULL REFERENCES documents(n) ON DELETE CASCADE,
+            ordinal INTEGER NOT NULL,
+            layout BLOB NOT NULL,
+            headings TEXT NOT NULL,
+            term_ids BLOB NOT NULL,
+            term_counts BLOB NOT NULL
+        ) STRICT""",
+        "CREATE INDEX passages_document ON passages(document)",
+        # `reference`: see `codec.levels`. `removals`: how often passages were taken out.
+        "ALTER TABLE state ADD COLUMN reference INTEGER NOT NULL DEFAULT 128",
+        "ALTER TABLE state ADD COLUMN removals INTEGER NOT NULL DEFAULT 0",
+        # The index of version 1 is of another form: it is built anew, as that of another analyzer is.
+        "INSERT INTO found(found) VALUES ('delete-all')",
+        "DELETE FROM terms",
+        "UPDATE state SET analyzer = '' WHERE documents > 0",
+    ),
 )
 VERSION = len(MIGRATIONS)
 
@@ -115,7 +145,11 @@ def migrate(connection: sqlite3.Connection, analyzer: str) -> None:
                 connection.execute(statement)
             if number == 0:
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute("INSERT INTO state VALUES (1, ?, 0, 0, 0, '0')", (analyzer,))
+                connection.execute(
+                    "INSERT INTO state(one, analyzer, documents, passages, length, revision)"
+                    " VALUES (1, ?, 0, 0, 0, '0')",
+                    (analyzer,),
+                )
             connection.execute(f"PRAGMA user_version = {number + 1}")
         connection.execute("COMMIT")
     except BaseException:

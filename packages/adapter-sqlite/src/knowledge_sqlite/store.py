@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
+from weakref import WeakSet
 
-from knowledge_engine.analysis import Analyzer
+import numpy as np
+
+from knowledge_engine.analysis import Analyzer, Numbering
 from knowledge_engine.cursors import Revision
+from knowledge_engine.errors import KnowledgeError
 from knowledge_engine.filters import metadata_keys
-from knowledge_engine.models import IndexState, Metadata, Source
-from knowledge_engine.passages import Document, parse_document, passage_terms
-from knowledge_sqlite.codec import counts, numbers_of, packed, words
+from knowledge_engine.models import IndexState, Source
+from knowledge_sqlite import codec
+from knowledge_sqlite.codec import BLOCK, Postings, Row
+from knowledge_sqlite.errors import meaning, too_large
+from knowledge_sqlite.names import Names, drop_unused
+from knowledge_sqlite.preparing import Prepared, prepare
 
-_AT_ONCE = 500
-_KNOWN_TERMS = 200_000
-_ROW = "n, id, length(content), content_hash, title, metadata, origin, uri, stored_at"
+#: With more terms than these a numbering begins anew.
+_MAX_TERMS = 400_000
+_ROW = "n, id, size, content_hash, title, metadata, origin, uri, stored_at"
 
 
 class Stored(NamedTuple):
@@ -50,12 +59,18 @@ class Stored(NamedTuple):
 
 
 class NewDocument(NamedTuple):
-    """What is to be stored."""
+    """What is to be stored of a prepared document beside it."""
 
-    document: Document
     raw: bytes
     origin: str
     uri: str
+    #: ISO 8601.
+    stored_at: str
+
+    @classmethod
+    def now(cls, raw: bytes, origin: str, uri: str) -> NewDocument:
+        """One that is stored now."""
+        return cls(raw, origin, uri, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def find(connection: sqlite3.Connection, source_id: str) -> Stored | None:
@@ -66,7 +81,9 @@ def find(connection: sqlite3.Connection, source_id: str) -> Stored | None:
 
 def content(connection: sqlite3.Connection, source_id: str) -> bytes | None:
     """The stored bytes of that id."""
-    row = connection.execute("SELECT content FROM documents WHERE id = ?", (source_id,)).fetchone()
+    row = connection.execute(
+        "SELECT content FROM contents JOIN documents USING (n) WHERE id = ?", (source_id,)
+    ).fetchone()
     return None if row is None else bytes(row[0])
 
 
@@ -78,163 +95,261 @@ def state(connection: sqlite3.Connection, analyzer: str) -> IndexState:
     )
 
 
+class RefusedError(Exception):
+    """SQLite stores no such document: it is too large, say. A part of it may have been written."""
+
+    def __init__(self, source_id: str, reason: KnowledgeError) -> None:
+        super().__init__(source_id)
+        self.source_id, self.reason = source_id, reason
+
+
+class Part(NamedTuple):
+    """A document that is ready, with its passages' terms in the database's numbers."""
+
+    document: Prepared
+    postings: Postings
+
+
+class Batch(NamedTuple):
+    """Documents made ready to be stored, with the terms of all their passages."""
+
+    documents: list[Prepared]
+    #: In the numbers that `names` knows.
+    postings: Postings
+    names: Names
+
+    def parts(self, connection: sqlite3.Connection) -> Iterator[Part]:
+        """Each document, for one transaction."""
+        postings = self.postings._replace(ids=self.names.numbers(connection, self.postings.ids))
+        first = at = 0
+        for document in self.documents:
+            last = first + len(document.spans)
+            part = postings.part(first, last, at)
+            yield Part(document, part)
+            first, at = last, at + len(part.ids)
+
+
 class Writer:
     """Changes documents within the transactions that it is given. One thread at a time."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
-        #: Numbers of terms, as long as no other process may have taken one out.
-        self._terms: dict[str, int] = {}
         self._data_version = -1
+        self._preparing = threading.Lock()
+        self._numbering = Numbering(analyzer)
+        self._all_names = WeakSet[Names]()
+        self._names = self.names(self._numbering.terms)
+
+    def names(self, terms: list[str]) -> Names:
+        """The database's numbers for the terms of another `Numbering`; held right for as long as they are used."""
+        names = Names(terms)
+        self._all_names.add(names)
+        return names
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """To be called first in each transaction."""
         (version,) = connection.execute("PRAGMA data_version").fetchone()
-        if version != self._data_version or len(self._terms) > _KNOWN_TERMS:
-            self._terms.clear()
+        if version != self._data_version:
+            self.forget()
             self._data_version = version
 
     def forget(self) -> None:
         """To be called when a transaction was undone: it may have given numbers."""
-        self._terms.clear()
+        for each in self._all_names:
+            each.forget()
 
-    def put(self, connection: sqlite3.Connection, new: NewDocument) -> None:
-        """Stores a document, in the place of the one of that id."""
-        document = new.document
-        old = find(connection, document.source_id)
+    def prepare(self, documents: Iterable[tuple[str, bytes]]) -> Batch:
+        """Makes documents, given as ids and bytes, ready to be stored. By any thread, while nothing is locked."""
+        with self._preparing:
+            if len(self._numbering.terms) > _MAX_TERMS:
+                self._numbering = Numbering(self._analyzer)
+                self._names = self.names(self._numbering.terms)
+            return Batch(*prepare(documents, self._numbering), self._names)
+
+    def put(self, connection: sqlite3.Connection, documents: Iterable[tuple[Part, NewDocument]]) -> None:
+        """Stores documents, each in the place of the one of its id. Ids differ.
+
+        Raises:
+            RefusedError: When SQLite does not store one of them; others may have been written.
+        """
+        change = Change(connection)
+        index = _Index(connection, change)
+        for part, new in documents:
+            try:
+                number, hidden = self._store(connection, change, part.document, new)
+            except sqlite3.DataError as error:
+                raise RefusedError(part.document.source_id, meaning(error)) from error
+            except OverflowError as error:  # more bytes than SQLite counts
+                raise RefusedError(part.document.source_id, too_large()) from error
+            if not hidden:
+                index.add(number, part)
+        index.write()
+        change.write()
+
+    def index(self, connection: sqlite3.Connection, documents: Iterable[tuple[Part, int]]) -> None:
+        """Puts the passages of stored documents, given with their numbers, in; there are none of them yet."""
+        change = Change(connection)
+        index = _Index(connection, change)
+        for part, number in documents:
+            index.add(number, part)
+        index.write()
+        change.write()
+
+    def _store(
+        self, connection: sqlite3.Connection, change: Change, document: Prepared, new: NewDocument
+    ) -> tuple[int, bool]:
+        """The document's number, and whether another one stands for it."""
         values = (
-            new.raw,
             document.content_hash,
             document.title,
-            json.dumps(document.metadata, ensure_ascii=False),
-            json.dumps([each.model_dump(mode="json") for each in document.issues], ensure_ascii=False),
+            document.metadata,
+            document.issues,
             new.origin,
             new.uri,
-            datetime.now(UTC).isoformat(timespec="seconds"),
+            new.stored_at,
+            len(new.raw),
         )
+        old = find(connection, document.source_id)
+        change.count(document.source_id, document.content_hash, document.keys, 1)
         if old is None:
-            number = connection.execute(
-                "INSERT INTO documents(content, content_hash, title, metadata, issues, origin, uri, stored_at, id)"
+            cursor = connection.execute(
+                "INSERT INTO documents(content_hash, title, metadata, issues, origin, uri, stored_at, size, id)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*values, document.source_id),
-            ).lastrowid
-            hidden = False
-        else:
-            number = old.n
-            connection.execute(
-                "UPDATE documents SET content = ?, content_hash = ?, title = ?, metadata = ?, issues = ?, origin = ?,"
-                " uri = ?, stored_at = ? WHERE n = ?",
-                (*values, number),
             )
-            self._unindex(connection, number)
-            self.count(connection, old.id, old.content_hash, json.loads(old.metadata), -1)
-            hidden = _is_superseded(connection, number)
-        self.count(connection, document.source_id, document.content_hash, document.metadata, 1)
-        if not hidden:
-            self.index(connection, int(number or 0), document, new.raw)
+            number = int(cursor.lastrowid or 0)
+            connection.execute("INSERT INTO contents(content, n) VALUES (?, ?)", (new.raw, number))
+            return number, False
+        connection.execute(
+            "UPDATE documents SET content_hash = ?, title = ?, metadata = ?, issues = ?, origin = ?, uri = ?,"
+            " stored_at = ?, size = ? WHERE n = ?",
+            (*values, old.n),
+        )
+        connection.execute("UPDATE contents SET content = ? WHERE n = ?", (new.raw, old.n))
+        self._unindex(connection, change, old.n)
+        change.count(old.id, old.content_hash, _keys(old.metadata), -1)
+        return old.n, _is_superseded(connection, old.n)
 
     def delete(self, connection: sqlite3.Connection, old: Stored) -> None:
         """Removes a document, its passages, and the terms that no other one holds."""
+        change = Change(connection)
         stood_for = connection.execute(
-            "SELECT n, id, content FROM documents WHERE superseded_by = ?", (old.n,)
+            "SELECT n, id, content FROM documents JOIN contents USING (n) WHERE superseded_by = ?", (old.n,)
         ).fetchall()
-        gone = self._unindex(connection, old.n)
+        gone = self._unindex(connection, change, old.n)
         connection.execute("DELETE FROM documents WHERE n = ?", (old.n,))
-        self.count(connection, old.id, old.content_hash, json.loads(old.metadata), -1)
+        change.count(old.id, old.content_hash, _keys(old.metadata), -1)
+        change.write()
         # What it stood for is found again: nothing else says those things now.
         for number, source_id, raw in stood_for:
-            self.index(connection, number, parse_document(source_id, raw), raw)
-        self._drop_terms(connection, gone)
+            [part] = self.prepare([(source_id, raw)]).parts(connection)
+            self.index(connection, [(part, number)])
+        if drop_unused(connection, gone):
+            self.forget()
 
     def supersede(self, connection: sqlite3.Connection, old: Stored, by: Stored) -> None:
         """From now on `by` stands for `old`, which is not found by queries any more."""
         connection.execute("UPDATE documents SET superseded_by = ? WHERE n = ?", (by.n, old.n))
-        self._unindex(connection, old.n)
+        change = Change(connection)
+        self._unindex(connection, change, old.n)
+        change.write()
 
-    # Index
-
-    def index(self, connection: sqlite3.Connection, number: int, document: Document, raw: bytes) -> None:
-        """Puts the passages of a stored document in, of which there are none yet."""
-        bags = list(passage_terms(document, raw, self._analyzer))
-        held = [counts(bag) for bag in bags]
-        numbers = self._numbers(connection, {term for each in held for term in each})
-        for at, (passage, bag, terms) in enumerate(zip(document.passages, bags, held, strict=True)):
-            ids, values = packed(terms, numbers)
-            headings = json.dumps(passage.heading_path, ensure_ascii=False)
-            row = connection.execute(
-                "INSERT INTO passages(document, start, stop, headings, length, is_first, term_ids, term_counts)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (number, passage.start, passage.end, headings, bag.length, at == 0, ids, values),
-            ).lastrowid
-            connection.execute("INSERT INTO found(rowid, words) VALUES (?, ?)", (row, words(numbers_of(ids))))
-        connection.execute(
-            "UPDATE state SET passages = passages + ?, length = length + ?",
-            (len(bags), sum(bag.length for bag in bags)),
-        )
-
-    def _unindex(self, connection: sqlite3.Connection, document: int) -> set[int]:
+    def _unindex(self, connection: sqlite3.Connection, change: Change, document: int) -> set[int]:
         """Takes a document's passages out; the terms that they held."""
-        rows = connection.execute("SELECT n, length, term_ids FROM passages WHERE document = ?", (document,)).fetchall()
-        gone: set[int] = set()
-        for number, _, ids in rows:
-            terms = numbers_of(ids)
-            gone.update(terms)
-            connection.execute("INSERT INTO found(found, rowid, words) VALUES ('delete', ?, ?)", (number, words(terms)))
-        connection.execute("DELETE FROM passages WHERE document = ?", (document,))
-        connection.execute(
-            "UPDATE state SET passages = passages - ?, length = length - ?", (len(rows), sum(row[1] for row in rows))
+        found = connection.execute(
+            "SELECT block, layout, term_ids, term_counts FROM passages WHERE document = ?", (document,)
+        ).fetchall()
+        if not found:
+            return set()
+        blocks = codec.read([row[0] for row in found], [Row(*row[1:]) for row in found])
+        words = codec.words(blocks.postings, change.reference)
+        connection.executemany(
+            "INSERT INTO found(found, rowid, words) VALUES ('delete', ?, ?)",
+            zip(blocks.numbers.tolist(), words, strict=True),
         )
-        return gone
+        connection.execute("DELETE FROM passages WHERE document = ?", (document,))
+        change.passages -= len(words)
+        change.length -= int(blocks.postings.lengths.sum())
+        change.removals += 1
+        return set(blocks.postings.ids.tolist())
 
-    def _numbers(self, connection: sqlite3.Connection, terms: set[str]) -> Mapping[str, int]:
-        unknown = [term for term in terms if term not in self._terms]
-        for some in _portions(unknown):
-            self._look_up(connection, some)
-        new = [(term,) for term in unknown if term not in self._terms]
-        if new:
-            connection.executemany("INSERT INTO terms(term) VALUES (?)", new)
-            for some in _portions([term for (term,) in new]):
-                self._look_up(connection, some)
-        return self._terms
 
-    def _look_up(self, connection: sqlite3.Connection, terms: Sequence[str]) -> None:
-        marks = ",".join("?" * len(terms))
-        self._terms |= dict(connection.execute(f"SELECT term, n FROM terms WHERE term IN ({marks})", terms))  # noqa: S608
+class _Index:
+    """Passages that are to be put in together."""
 
-    def _drop_terms(self, connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
-        unused = [
-            (number,)
-            for number in numbers
-            if connection.execute("SELECT 1 FROM found WHERE found MATCH ? LIMIT 1", (f'"{number:x}"',)).fetchone()
-            is None
-        ]
-        connection.executemany("DELETE FROM terms WHERE n = ?", unused)
-        if unused:
-            self._terms.clear()
+    def __init__(self, connection: sqlite3.Connection, change: Change) -> None:
+        self._connection, self._change = connection, change
+        row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'passages'").fetchone()
+        self._next = 1 + (row[0] if row else 0)
+        self._rows: list[tuple[int, int, int, bytes, str, bytes, bytes]] = []
+        self._numbers: list[int] = []
+        self._parts: list[Postings] = []
 
-    # What is known of all documents together
+    def add(self, number: int, part: Part) -> None:
+        prepared = part.document
+        if not prepared.spans:
+            return
+        blocks = codec.rows(np.array(prepared.spans, np.int64), part.postings)
+        for ordinal, (block, headings) in enumerate(zip(blocks, prepared.headings, strict=True)):
+            self._rows.append((self._next + ordinal, number, ordinal, block.layout, headings, *block[1:]))
+        start = self._next * BLOCK
+        self._numbers += range(start, start + len(prepared.spans))
+        self._next += len(blocks)
+        self._parts.append(part.postings)
 
-    @staticmethod
-    def count(connection: sqlite3.Connection, source_id: str, content_hash: str, metadata: Metadata, by: int) -> None:
-        """Takes a document into what is known of all (`by` 1) or out of it (-1)."""
-        revision = Revision.of(connection.execute("SELECT revision FROM state").fetchone()[0])
-        (revision.add if by > 0 else revision.remove)(source_id, content_hash)
-        connection.execute("UPDATE state SET documents = documents + ?, revision = ?", (by, revision.value))
-        for key in set(metadata_keys(metadata)):
-            connection.execute(
-                "INSERT INTO keys VALUES (?, ?)"
-                " ON CONFLICT (key) DO UPDATE SET documents = documents + excluded.documents",
-                (key, by),
-            )
-        if by < 0:
-            connection.execute("DELETE FROM keys WHERE documents <= 0")
+    def write(self) -> None:
+        if not self._parts:
+            return
+        self._connection.executemany(
+            "INSERT INTO passages(block, document, ordinal, layout, headings, term_ids, term_counts)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            self._rows,
+        )
+        postings = codec.joined(self._parts)
+        self._connection.executemany(
+            "INSERT INTO found(rowid, words) VALUES (?, ?)",
+            zip(self._numbers, codec.words(postings, self._change.reference), strict=True),
+        )
+        self._change.passages += len(self._numbers)
+        self._change.length += int(postings.lengths.sum())
+
+
+class Change:
+    """What a transaction changes of what is known of all documents together."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        revision, self.reference = connection.execute("SELECT revision, reference FROM state").fetchone()
+        self._revision = Revision.of(revision)
+        self._keys = Counter[str]()
+        self.documents = self.passages = self.length = self.removals = 0
+
+    def count(self, source_id: str, content_hash: str, keys: Iterable[str], by: int) -> None:
+        """Takes a document in (`by` 1) or out (-1)."""
+        (self._revision.add if by > 0 else self._revision.remove)(source_id, content_hash)
+        self.documents += by
+        for key in keys:
+            self._keys[key] += by
+
+    def write(self) -> None:
+        """Puts it into the tables."""
+        self._connection.execute(
+            "UPDATE state SET documents = documents + ?, passages = passages + ?, length = length + ?,"
+            " removals = removals + ?, revision = ?",
+            (self.documents, self.passages, self.length, self.removals, self._revision.value),
+        )
+        self._connection.executemany(
+            "INSERT INTO keys VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET documents = documents + excluded.documents",
+            [item for item in self._keys.items() if item[1]],
+        )
+        if any(by < 0 for by in self._keys.values()):
+            self._connection.execute("DELETE FROM keys WHERE documents <= 0")
+
+
+def _keys(metadata: str) -> set[str]:
+    return set(metadata_keys(json.loads(metadata)))
 
 
 def _is_superseded(connection: sqlite3.Connection, number: int) -> bool:
     row = connection.execute("SELECT superseded_by FROM documents WHERE n = ?", (number,)).fetchone()
     return row is not None and row[0] is not None
-
-
-def _portions(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    for at in range(0, len(items), _AT_ONCE):
-        yield items[at : at + _AT_ONCE]
