@@ -55,9 +55,14 @@ def test_every_setting_comes_from_its_variable() -> None:
         P + "BUSY_TIMEOUT_S": "2.5",
         P + "READ_ONLY": "Yes",
         P + "SYNCHRONOUS": "FULL",
+        P + "INDEXED_KEYS": " kind, owner.name,, kind,cafe\u0301 ",
     }
     assert SqliteSettings.from_env(environ) == SqliteSettings(
-        path="kb.db", busy_timeout_s=2.5, read_only=True, synchronous="full"
+        path="kb.db",
+        busy_timeout_s=2.5,
+        read_only=True,
+        synchronous="full",
+        indexed_keys=("kind", "owner.name", "caf\u00e9"),
     )
 
 
@@ -79,12 +84,31 @@ def test_what_is_unset_or_empty_has_its_default(off: str) -> None:
         ("BUSY_TIMEOUT_S", "3601"),
         ("READ_ONLY", "maybe"),
         ("SYNCHRONOUS", "off"),
+        ("INDEXED_KEYS", 'kind,a"b'),
+        ("INDEXED_KEYS", "a\\"),
+        ("INDEXED_KEYS", "a\nb"),
+        ("INDEXED_KEYS", "\ud800"),
+        ("INDEXED_KEYS", "k" * 201),
+        ("INDEXED_KEYS", "." * 16),
+        ("INDEXED_KEYS", ",".join(f"k{n}" for n in range(33))),
     ],
 )
 def test_a_wrong_value_names_its_variable_and_the_mend(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=P + name) as caught:
         SqliteSettings.from_env({P + name: value})
     assert caught.value.mend
+
+
+@pytest.mark.parametrize("keys", [['a"'], ["ok", "\0"], [f"k{n}" for n in range(33)]])
+def test_keys_that_cannot_be_indexed_are_refused_in_python_too(keys: list[str]) -> None:
+    with pytest.raises(ValueError, match="at most 32 keys"):
+        SqliteSettings(indexed_keys=tuple(keys))
+
+
+def test_indexed_keys_that_are_named_and_none_are_not_the_same_as_unnamed_ones() -> None:
+    assert SqliteSettings.from_env({}).indexed_keys is None
+    assert SqliteSettings.from_env({P + "INDEXED_KEYS": " , "}).indexed_keys == ()
+    assert SqliteSettings(indexed_keys=("cafe\u0301", "caf\u00e9")).indexed_keys == ("caf\u00e9",)
 
 
 def test_the_backend_is_found_by_name_and_url_and_by_itself() -> None:

@@ -356,6 +356,12 @@ def test_no_lone_surrogate_leaves_in_words() -> None:
     str(caught.value).encode()
 
 
+def test_two_halves_of_a_character_are_the_character_as_in_json() -> None:
+    halves = compile_filter({"\ud83d\ude00": "\ud83d\ude00", "x": {"ne": "\ude00\ud83d"}})
+    assert halves == compile_filter({"\U0001f600": "\U0001f600", "x": {"ne": "\ude00\ud83d"}})
+    assert halves.matches({"\U0001f600": "\U0001f600"})
+
+
 def test_metadata_keys_are_the_names_that_filters_find() -> None:
     metadata: dict[str, Any] = {"a": {"b": {"c": 1, "d": None}, "x.y": 2}, "e": None, "f.g": {"h": 1}, "i": []}
     assert sorted(metadata_keys(metadata)) == ["a", "a.b", "a.b.c", "f.g", "i"]

@@ -36,6 +36,10 @@ def knowledge_backend() -> Mapping[str, Any]:
                 "description": "normal: a crash of the machine may lose the last commits; full: it does not",
                 "default": "normal",
             },
+            {
+                "name": "KNOWLEDGE_SQLITE_INDEXED_KEYS",
+                "description": "Metadata keys that are often filtered by, with commas between them; each gets an index",
+            },
         ],
     }
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
+from unicodedata import normalize
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from knowledge_engine.errors import ConfigurationError
 from knowledge_engine.fs import can_be_path
 from knowledge_engine.models import Value
+from knowledge_sqlite.metadata_indexes import MAX_KEYS, can_be_indexed
 
 Synchronous = Literal["normal", "full"]
 MEMORY = ":memory:"
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
-_NAMES = ("path", "busy_timeout_s", "read_only", "synchronous")
+_NAMES = ("path", "busy_timeout_s", "read_only", "synchronous", "indexed_keys")
+_KEYS_MEND = f"Name at most {MAX_KEYS} keys, short, without quotes, backslashes and control characters."
 
 
 class SqliteSettings(Value):
@@ -26,6 +29,18 @@ class SqliteSettings(Value):
     busy_timeout_s: float = Field(default=5.0, ge=0, le=3600)
     read_only: bool = False
     synchronous: Synchronous = "normal"
+    #: Metadata keys that are often filtered by, each with an index of its own. None: whatever indexes there are.
+    indexed_keys: tuple[str, ...] | None = None
+
+    @field_validator("indexed_keys")
+    @classmethod
+    def _check_keys(cls, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if keys is None:
+            return None
+        keys = tuple(dict.fromkeys(normalize("NFC", key) for key in keys))
+        if len(keys) > MAX_KEYS or not all(map(can_be_indexed, keys)):
+            raise ValueError(_KEYS_MEND)
+        return keys
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], url: str | None = None) -> SqliteSettings:
@@ -53,6 +68,8 @@ class SqliteSettings(Value):
                 f"KNOWLEDGE_SQLITE_SYNCHRONOUS is {synchronous[:60]!r}", mend="Use normal or full."
             )
         values["synchronous"] = synchronous
+        if "indexed_keys" in given:
+            values["indexed_keys"] = _keys(given["indexed_keys"])
         return cls(**values)
 
 
@@ -94,3 +111,12 @@ def _flag(given: str) -> bool:
     if given.lower() not in _FALSE:
         raise ConfigurationError(f"KNOWLEDGE_SQLITE_READ_ONLY is {given[:60]!r}", mend="Use true or false.")
     return False
+
+
+def _keys(given: str) -> tuple[str, ...]:
+    keys = tuple(dict.fromkeys(normalize("NFC", key) for each in given.split(",") if (key := each.strip())))
+    if wrong := next((key for key in keys if not can_be_indexed(key)), None):
+        raise ConfigurationError(f"KNOWLEDGE_SQLITE_INDEXED_KEYS names {wrong[:60]!r}", mend=_KEYS_MEND)
+    if len(keys) > MAX_KEYS:
+        raise ConfigurationError(f"KNOWLEDGE_SQLITE_INDEXED_KEYS names {len(keys)} keys", mend=_KEYS_MEND)
+    return keys

@@ -205,6 +205,15 @@ def _take(
     )
 
 
+class Listed(NamedTuple):
+    """A part of a listing."""
+
+    #: Ascending.
+    ids: Sequence[str]
+    #: Of the whole listing.
+    total: int
+
+
 def page_sources(
     ids: Sequence[str],
     source: Callable[[str], Source],
@@ -221,6 +230,33 @@ def page_sources(
     Raises:
         InvalidFilterError, InvalidCursorError, InvalidArgumentError: For what their names say.
     """
+
+    def listed(wanted: Filter, after: str | None, count: int) -> Listed:
+        chosen = [one for one in ids if wanted.matches(metadata(one), one)] if filter else ids
+        rest = chosen if after is None else [one for one in chosen if one > after]
+        return Listed(rest[:count], len(chosen))
+
+    return page_listed(
+        listed, source, filter=filter, limit=limit, cursor=cursor, revision=revision, known_keys=known_keys
+    )
+
+
+def page_listed(
+    listed: Callable[[Filter, str | None, int], Listed],
+    source: Callable[[str], Source],
+    *,
+    filter: Mapping[str, JsonValue] | None,
+    limit: int,
+    cursor: str | None,
+    revision: str,
+    known_keys: Collection[str],
+) -> SourcePage:
+    """As `page_sources`, for a backend that finds the page itself.
+
+    Args:
+        listed: Given a filter, an id and a number: the first so many ids, behind that one, of what the filter lets
+            through. Asked once.
+    """
     if limit < 1:
         raise InvalidArgumentError(f"limit is {limit!r}", mend=f"Use 1 to {MAX_PAGE}.")
     compiled = compile_filter(filter)
@@ -231,12 +267,12 @@ def page_sources(
         known, (after,) = decode_cursor(cursor, request, str)
         if known != revision:
             warnings.append("The corpus has changed since the page before.")
-    chosen = [one for one in ids if compiled.matches(metadata(one), one)] if filter else ids
-    rest = chosen if after is None else [one for one in chosen if one > after]
-    page = rest[: min(limit, MAX_PAGE)]
+    size = min(limit, MAX_PAGE)
+    ids, total = listed(compiled, after, size + 1)  # one more tells whether another page follows
+    page = ids[:size]
     return SourcePage(
         sources=tuple(map(source, page)),
-        total=len(chosen),
+        total=total,
         warnings=tuple(warnings),
-        next_cursor=encode_cursor(request, revision, [page[-1]]) if len(rest) > len(page) else None,
+        next_cursor=encode_cursor(request, revision, [page[-1]]) if len(ids) > size else None,
     )

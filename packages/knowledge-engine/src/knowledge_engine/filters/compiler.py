@@ -211,6 +211,9 @@ class _Compiler:
 
     def _text(self, text: str) -> str:
         self._spend("characters", len(text))
+        if not text.isascii():
+            # Two halves of one character are that character, as in JSON: `canonical` has to be the same filter.
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         return nfc(text)
 
     def _spend(self, what: str, amount: int) -> None:
