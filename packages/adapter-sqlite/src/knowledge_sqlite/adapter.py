@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 
 from pydantic import JsonValue
 
 from knowledge_engine.analysis import Analyzer
-from knowledge_engine.answers import Candidate, Loaded, answer, page_listed, plan_query
+from knowledge_engine.answers import answer, page_listed, plan_query
 from knowledge_engine.citations import content_hash
 from knowledge_engine.corpus_issues import corpus_issues
 from knowledge_engine.errors import (
@@ -30,7 +30,6 @@ from knowledge_engine.models import (
     DocumentIssue,
     Health,
     IngestRequest,
-    Metadata,
     Provenance,
     Query,
     QueryResult,
@@ -38,19 +37,21 @@ from knowledge_engine.models import (
     SourceContent,
     SourcePage,
 )
-from knowledge_engine.passages import MAX_PASSAGE_BYTES, not_text, parse_document
-from knowledge_engine.writing import check_match, document_bytes, free_id, unsupported_kind
+from knowledge_engine.passages import MAX_PASSAGE_BYTES
+from knowledge_engine.writing import check_match
 from knowledge_sqlite.backups import back_up
-from knowledge_sqlite.bulk import ingest_many
+from knowledge_sqlite.bulk import Ingestion
+from knowledge_sqlite.counts import Counts
 from knowledge_sqlite.database import Database
 from knowledge_sqlite.deleting import pending, traces, truncate
 from knowledge_sqlite.errors import DamagedError, translated
-from knowledge_sqlite.filtering import listed
+from knowledge_sqlite.filtering import listed, matching
 from knowledge_sqlite.maintenance import Problem, fts_problems, problems, rebuild
 from knowledge_sqlite.metadata_indexes import add, keep_only, missing
 from knowledge_sqlite.search import Search
 from knowledge_sqlite.settings import MEMORY, SqliteSettings
-from knowledge_sqlite.store import NewDocument, Stored, Writer, content, find, state
+from knowledge_sqlite.store import Stored, Writer, content, find, state
+from knowledge_sqlite.workers import Workers, cores
 
 _SUPERSEDES = """WITH RECURSIVE later(n) AS (
     SELECT ? UNION SELECT d.superseded_by FROM documents d JOIN later ON d.n = later.n WHERE d.superseded_by IS NOT NULL
@@ -69,6 +70,8 @@ class SqliteKnowledgeAdapter:
         self._analyzer = analyzer or Analyzer()
         self._database = Database(settings, self._analyzer.version, self._refreshed)
         self._writer = Writer(self._analyzer)
+        self._ingestion = Ingestion(self._database.reading, self._changing, self._writer, id)
+        self._counts = Counts()
 
     @property
     def id(self) -> str:
@@ -109,7 +112,8 @@ class SqliteKnowledgeAdapter:
             start = min(span.start, size) if span else 0
             end = min(span.end, size) if span else size
             (data,) = connection.execute(
-                "SELECT substr(content, ?, ?) FROM documents WHERE id = ?", (start + 1, end - start, source_id)
+                "SELECT substr(content, ?, ?) FROM contents JOIN documents USING (n) WHERE id = ?",
+                (start + 1, end - start, source_id),
             ).fetchone()
         data = data or b""  # of nothing, `substr` makes NULL
         return SourceContent(
@@ -124,16 +128,18 @@ class SqliteKnowledgeAdapter:
         """See `IKnowledgeProvider.query`."""
         plan = plan_query(query, self._analyzer)
         with self._database.reading() as connection:
-            metadata = _Metadata(connection)
-            ranking = (
-                one
-                for one in Search(connection, plan.words).ranked()
-                if not query.filter or plan.filter.matches(metadata(one.source_id), one.source_id)
+            search = Search(
+                connection,
+                plan.words,
+                self._counts.at(self._database.state(connection)),
+                allowed=matching(connection, plan.filter) if query.filter else None,
+                wanted=plan.top_k + 1,
+                per_source=query.per_source,
             )
             return answer(
                 plan,
-                ranking,
-                _loader(connection, metadata),
+                search.ranked(),
+                search.load,
                 analyzer=self._analyzer,
                 engine="bm25",
                 index=state(connection, self._analyzer.version),
@@ -165,8 +171,7 @@ class SqliteKnowledgeAdapter:
 
     def ingest(self, request: IngestRequest) -> Source:
         """See `IngestingProvider.ingest`; kind `text`. The same bytes once more change nothing."""
-        with self._changing() as connection:
-            return self._ingested(connection, request)
+        return self._ingestion.one(request)
 
     def ingest_many(self, requests: Iterable[IngestRequest], *, batch: int = 500) -> Iterator[Source]:
         """Stores documents, fast: each `batch` of them in one transaction (a smaller one, if they are long).
@@ -178,7 +183,7 @@ class SqliteKnowledgeAdapter:
         Raises:
             BusyError, ReadOnlyError, StorageFullError: The batch that was to be stored is not; those before are.
         """
-        return ingest_many(self._changing, self._ingested, requests, batch)
+        return self._ingestion.many(requests, batch, Workers(self._writer, self._analyzer, cores()))
 
     def delete_source(self, source_id: str, *, if_match: str | None = None) -> None:
         """See `IngestingProvider.delete_source`."""
@@ -318,49 +323,6 @@ class SqliteKnowledgeAdapter:
         old = _found(find(connection, check_path(source_id)), source_id)
         check_match(if_match, content(connection, source_id))
         self._writer.delete(connection, old)
-
-    def _ingested(self, connection: sqlite3.Connection, request: IngestRequest) -> Source:
-        if request.kind != "text":
-            raise unsupported_kind(request.kind, "text")
-        present = content(connection, check_path(request.id)) if request.id is not None else None
-        raw = document_bytes(request, present)
-        if problem := not_text(raw):
-            raise InvalidArgumentError(problem, mend="Save the text as UTF-8.")
-        source_id = check_path(free_id(request, raw, lambda one: content(connection, one)))
-        stored = content(connection, source_id)
-        check_match(request.if_match, stored)
-        old = find(connection, source_id)
-        if old is None or stored != raw or (request.uri or old.uri) != old.uri:
-            document = parse_document(source_id, raw)
-            uri = request.uri or f"{self._id}:{source_id}"
-            self._writer.put(connection, NewDocument(document, bytes(raw), "text", uri))
-        return _found(find(connection, source_id), source_id).source()
-
-
-class _Metadata:
-    """Metadata of documents, read once each."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._known: dict[str, Metadata] = {}
-
-    def __call__(self, source_id: str) -> Metadata:
-        if source_id not in self._known:
-            row = self._connection.execute("SELECT metadata FROM documents WHERE id = ?", (source_id,)).fetchone()
-            self._known[source_id] = json.loads(row[0])
-        return self._known[source_id]
-
-
-def _loader(connection: sqlite3.Connection, metadata: _Metadata) -> Callable[[Candidate], Loaded | str]:
-    def load(candidate: Candidate) -> Loaded:
-        title, headings, data = connection.execute(
-            "SELECT d.title, p.headings, substr(d.content, p.start + 1, p.stop - p.start) FROM documents d"
-            " JOIN passages p ON p.document = d.n WHERE d.id = ? AND p.start = ?",
-            (candidate.source_id, candidate.start),
-        ).fetchone()
-        return Loaded(data, title, tuple(json.loads(headings)), metadata(candidate.source_id))
-
-    return load
 
 
 def _found(stored: Stored | None, source_id: str) -> Stored:
