@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_engine.filters import MAX_CONDITIONS, MAX_DEPTH, MAX_LISTED, Filter, compile_filter
+from knowledge_sqlite import filtering
 from knowledge_sqlite.conditions import _MAX_NESTED, condition_of
-from knowledge_sqlite.filtering import Passing, listed, matching
+from knowledge_sqlite.filtering import Matches, listed, matching
 from knowledge_sqlite.metadata_indexes import add, can_be_indexed
 
 Documents = Mapping[str, Mapping[str, Any]]
@@ -224,51 +224,37 @@ def test_what_is_asked_for_stands_only_in_the_parameters() -> None:
         assert "zq" not in condition_of(compile_filter(filter)).sql
 
 
-# --- some documents at a time -----------------------------------------------------------------------------------
-
-MANY: Documents = {f"{n}": {"even": n % 2 == 0, "n": n, "s": f"\u00e9{n}"} for n in range(2_000)}
+# --- what is remembered -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("keys", [[], ["even", "n"]])
-@pytest.mark.parametrize(
-    "filter", [{"even": True}, {"n": 7}, {"s": {"prefix": "e\u03011"}}, {"not": {"source_id": "8"}}]
-)
-@pytest.mark.parametrize("step", [1, 90, 700, 3_000])
-def test_documents_asked_for_in_parts_pass_as_they_do_all_together(
-    filter: dict[str, Any], keys: list[str], step: int
-) -> None:
-    wanted = compile_filter(filter)
-    with closing(table(MANY.items(), keys)) as connection:
-        passing = Passing(connection, wanted)
-        expected = [wanted.matches(each, one) for one, each in MANY.items()]
-        for at in range(0, 2_001, 41):
-            # Numbers that no document has, and some twice.
-            asked = np.concatenate((np.arange(at, at + step), np.arange(at, at + 3)))
-            assert passing.among(asked).tolist() == [0 < n <= 2_000 and expected[n - 1] for n in asked.tolist()]
-        assert passing.all().tolist() == [n for n, each in enumerate(expected, 1) if each]
+def test_a_filter_is_asked_once_of_one_state() -> None:
+    even, odd = compile_filter({"even": True}), compile_filter({"even": False})
+    with closing(table((str(n), {"even": n % 2 == 0}) for n in range(4))) as connection:
+        asked: list[str] = []
+        matches = Matches()
+        connection.set_trace_callback(lambda sql: asked.append(sql) if "SELECT n " in sql else None)
+        for _ in range(3):
+            assert matches.of(connection, even, "one").tolist() == [1, 3]
+            assert matches.of(connection, odd, "one").tolist() == [2, 4]
+        assert len(asked) == 2
+        connection.execute("DELETE FROM documents WHERE n = 1")
+        assert matches.of(connection, even, "one").tolist() == [1, 3]
+        assert matches.of(connection, even, "two").tolist() == [3]
+        assert matches.of(connection, odd, "two").tolist() == [2, 4]
+        assert matches.of(connection, even, "one").tolist() == [3]
+        assert len(asked) == 5
 
 
-def test_all_documents_are_looked_at_only_when_an_index_tells_or_many_were_asked_for() -> None:
-    wanted = compile_filter({"n": [3, 4]})
-    with closing(table(MANY.items())) as connection:
-        passing = Passing(connection, wanted)
-        assert passing.known() is None
-        assert passing.among(np.arange(1, 400)).sum() == 2
-        assert passing.known() is None
-        passing.among(np.arange(300, 700))
-        assert_numbers(passing.known(), [4, 5])
-        passing = Passing(connection, wanted)
-        passing.all()
-        assert_numbers(passing.known(), [4, 5])
-    with closing(table(MANY.items(), ["n"])) as connection:
-        assert_numbers(Passing(connection, wanted).known(), [4, 5])
-        assert Passing(connection, compile_filter({"even": True})).known() is None
-        assert Passing(connection, compile_filter({"not": {"n": 3}})).known() is None
-
-
-def assert_numbers(found: Any, expected: list[int]) -> None:
-    assert found is not None
-    assert found.tolist() == expected
+@pytest.mark.parametrize(("numbers", "filters"), [(3, 64), (10**6, 2)])
+def test_what_is_remembered_is_bounded(numbers: int, filters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtering, "_MAX_NUMBERS", numbers)
+    monkeypatch.setattr(filtering, "_MAX_FILTERS", filters)
+    with closing(table((str(n), {"n": n}) for n in range(2))) as connection:
+        matches = Matches()
+        for bound in range(9):
+            assert len(matches.of(connection, compile_filter({"n": {"lt": 2 + bound}}), "one")) == 2
+            _, known = matches._known
+            assert len(known) <= 2
 
 
 # --- pages -------------------------------------------------------------------------------------------------------

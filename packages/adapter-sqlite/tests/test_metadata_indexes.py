@@ -151,6 +151,22 @@ def test_changed_documents_are_found_by_their_new_values(open_db: OpenDb) -> Non
     assert provider.check() == ()
 
 
+def test_a_query_asked_again_sees_what_was_changed_meanwhile_here_and_elsewhere(open_db: OpenDb) -> None:
+    provider, other = fill(open_db()), open_db()
+    query = Query(query="valve", filter={"kind": "device"}, top_k=20)
+
+    def found() -> list[str]:
+        return sorted(hit.source_id for hit in provider.query(query).hits)
+
+    assert found() == found() == ["00.md", "03.md", "05.md"]
+    provider.ingest(IngestRequest(id="00.md", content=b"---\nkind: guide\n---\nvalve device\n"))
+    assert found() == ["03.md", "05.md"]
+    other.delete_source("03.md")
+    assert found() == ["05.md"]
+    other.ingest(IngestRequest(id="03.md", content=DOCUMENTS["03.md"]))
+    assert found() == ["03.md", "05.md"]
+
+
 def test_every_key_has_an_index_of_its_own() -> None:
     keys = ["a", "a.b", "b", "", ".", "it's", "its", "\u00e9", "e", "source_id", "A"]
     assert len({literal_value(key) for key in keys}) == len(keys)

@@ -45,7 +45,7 @@ from knowledge_sqlite.counts import Counts
 from knowledge_sqlite.database import Database
 from knowledge_sqlite.deleting import pending, traces, truncate
 from knowledge_sqlite.errors import DamagedError, translated
-from knowledge_sqlite.filtering import listed, matching
+from knowledge_sqlite.filtering import Matches, listed
 from knowledge_sqlite.maintenance import Problem, fts_problems, problems, rebuild
 from knowledge_sqlite.metadata_indexes import add, keep_only, missing
 from knowledge_sqlite.search import Search
@@ -72,6 +72,7 @@ class SqliteKnowledgeAdapter:
         self._writer = Writer(self._analyzer)
         self._ingestion = Ingestion(self._database.reading, self._changing, self._writer, id)
         self._counts = Counts()
+        self._matches = Matches()
 
     @property
     def id(self) -> str:
@@ -128,11 +129,12 @@ class SqliteKnowledgeAdapter:
         """See `IKnowledgeProvider.query`."""
         plan = plan_query(query, self._analyzer)
         with self._database.reading() as connection:
+            now = self._database.state(connection)
             search = Search(
                 connection,
                 plan.words,
-                self._counts.at(self._database.state(connection)),
-                allowed=matching(connection, plan.filter) if query.filter else None,
+                self._counts.at(now),
+                allowed=self._matches.of(connection, plan.filter, now) if query.filter else None,
                 wanted=plan.top_k + 1,
                 per_source=query.per_source,
             )
