@@ -212,3 +212,15 @@ def test_a_listing_without_a_file_is_empty(open_db: OpenDb) -> None:
     for filter in (None, {"kind": "device"}):
         page = open_db(indexed_keys=("kind",)).list_sources(filter=filter)
         assert (page.total, page.sources, page.next_cursor) == (0, (), None)
+
+
+def test_an_erased_document_is_in_no_index_either(open_db: OpenDb, folder: Path) -> None:
+    provider = fill(open_db(indexed_keys=("kind", "tags")))
+    secret = "Zaphod-Unseen-Vendor"
+    provider.ingest(
+        IngestRequest(id="x.md", content=f"---\nkind: {secret}\ntags: [{secret}, y]\n---\nvalve\n".encode())
+    )
+    assert provider.list_sources(filter={"kind": secret}).total == 1
+    assert provider.erase_source("x.md") == ()
+    assert all(secret.encode() not in path.read_bytes() for path in folder.iterdir())
+    assert provider.list_sources(filter={"kind": secret}).total == 0
