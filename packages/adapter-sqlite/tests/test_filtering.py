@@ -121,7 +121,21 @@ def test_texts_are_told_apart_however_they_are_spelled(one: str, other: str, nam
 STORED: list[Any] = [
     *(1, 1.0, "1", "1.0", True, "true", False, "false", 0, 0.0, -0.0, "0", None, "null", "", [], {}, [None], ["null"]),
     *(2**53, 2**53 + 1, float(2**53), 2**63, 2**63 - 1, float(2**63), 2**64, 1e22, 10**22, "1e+22", 0.1, "0.1"),
-    *("caf\u00e9", "cafe\u0301", "cafe", "CAF\u00c9", "K", "\u212a", "xK", "x\u212a", ["\u212a"], ["cafe\u0301", 1]),
+    *(
+        "caf\u00e9",
+        "cafe\u0301",
+        "cafe",
+        "CAF\u00c9",
+        "K",
+        "\u212a",
+        "xK",
+        "x\u212a",
+        ["\u212a"],
+        "\u00fc\u0304",
+        "xu\u0308\u0304y",
+        "x\u00fc\u0304y",
+        ["cafe\u0301", 1],
+    ),
     *(["a", "b"], ["b"], [["b"]], {"b": 1}, '["b"]', '{"b": 1}', "a\0b", "a", "a\nb", "a\\nb", 'a"b', "a'b", "a%b"),
     *("2024-05-10", "2024-05-10T00:00", "2024-05", "2024-02-30", "0000-05-10", "2024-05-31", ["2024-05-10"], 2024),
     *("10", " 10", "+10", "1e1", ".5", 9.5, [9, "11"], "9" * 700, 123456789012345, 1234567890123456, -10),
@@ -130,6 +144,9 @@ ASKED: list[Any] = [
     *STORED[:13],
     *(each for each in STORED if isinstance(each, str | int | float)),
     "\\",
+    '"',
+    "\u01d6",
+    "x\u01d6y",
     "'; DROP TABLE documents; --",
     "\U0001f600",
 ]
@@ -167,6 +184,19 @@ def test_half_characters_are_in_no_document(asked: str) -> None:
     for name in ("eq", "ne", "prefix", "contains", "gt"):
         assert_alike({"k": {name: asked}}, corpus, ["k"])
     assert_alike({"k": [asked, "a"]}, corpus)
+
+
+def test_a_key_is_found_however_its_accents_are_written() -> None:
+    corpus: Documents = {
+        "a": {"gr\u00f6\u00dfe": 1},
+        "b": {"gro\u0308\u00dfe": 1},
+        "c": {"gr\u00f6\u00dfe": None, "gro\u0308\u00dfe": 1},
+        "d": {"x": {"gro\u0308\u00dfe": 1}},
+        "e": {"grosse": 1},
+    }
+    for key in ("gr\u00f6\u00dfe", "x.gr\u00f6\u00dfe"):
+        assert_alike({key: 1}, corpus, [key])
+        assert_alike({key: {"exists": False}}, corpus, [key])
 
 
 def test_the_id_is_found_under_its_name_unless_the_document_has_a_key_of_that_name() -> None:
@@ -214,6 +244,14 @@ def test_the_widest_and_deepest_condition_that_is_written_out_is_taken() -> None
     filter = wide(_MAX_NESTED - 1)
     assert "knowledge_document" not in condition_of(compile_filter(filter)).sql
     assert_alike(filter, NUMBERED)
+
+
+def test_very_many_short_conditions_are_written_out_and_long_ones_are_not() -> None:
+    short: dict[str, Any] = {"or": [{f"k{n}": {"exists": True}} for n in range(MAX_CONDITIONS - 1)] + [{"a": 7}]}
+    assert "knowledge_document" not in condition_of(compile_filter(short)).sql
+    assert_alike(short, NUMBERED)
+    long: dict[str, Any] = {"or": [{f"k{n}.x.y": {"contains": f"{n}"}} for n in range(MAX_CONDITIONS)]}
+    assert len(condition_of(compile_filter(long)).sql) < 1_000
 
 
 def test_what_is_asked_for_stands_only_in_the_parameters() -> None:
