@@ -173,7 +173,7 @@ def test_tokens_of_plain_bytes_count_bytes() -> None:
 
 
 def test_words_seen_before_give_the_same_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analyzer, "_CACHED_CHUNKS", 3)
+    monkeypatch.setattr(analyzer, "_RECENT_TERMS", 3)
     mine = Analyzer("german")
     text = " ".join(f"Pumpe{number % 7} Ventile" for number in range(50))
     assert mine.terms(text) == mine.terms(text) == [*Analyzer("german").query_terms(text)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_engine.analysis import NUMBER, Analyzer, Numbering
-from knowledge_engine.analysis import analyzer as module
+from knowledge_engine.analysis import numbering as module
 
 TEXTS = st.lists(
     st.text() | st.sampled_from(["Valves open()", "S7-1200 readHTTPStatus", "水温計", "heat-transfer", "\ud800 a\0b"]),
@@ -38,7 +38,7 @@ def test_bytes_that_are_no_utf_8_separate_words(pieces: list[bytes]) -> None:
 
 
 def test_a_term_keeps_its_number_when_the_known_chunks_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CACHED_CHUNKS", 2)
+    monkeypatch.setattr(module, "_RECENT", 2)
     numbering = Numbering(Analyzer())
     first = array(NUMBER, numbering.of_text("alpha beta gamma delta"))
     assert array(NUMBER, numbering.of_text("delta gamma beta alpha")) == first[::-1]

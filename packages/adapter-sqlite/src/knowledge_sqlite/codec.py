@@ -8,7 +8,7 @@ those of low ones only if they could matter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +21,26 @@ Counts = npt.NDArray[np.uint16]
 Numbers = npt.NDArray[np.int64]
 
 #: So many passages stand in one row at most. All of them are of one document.
-BLOCK = 32
-LEVELS = 16
+BLOCK = 8
+LEVELS = 32
 _MAX_COUNT = (1 << 16) - 1
 
-# The least of each level but the lowest: tf / (1 - B + B * length / reference), in 64ths. They stand for scores of .5,
-# .7, .85, 1, 1.15, 1.3, 1.45, 1.6, 1.75, 1.9, 2, 2.1, 2.2, 2.3 and 2.4 by a term that weighs 1; the most is K1 + 1.
-_LEAST = np.array([24, 37, 49, 64, 82, 104, 133, 171, 224, 304, 384, 504, 704, 1104, 2304], np.int64)
+# The least of each level but the lowest: tf / (1 - B + B * length / reference), in 64ths. They stand for what a term
+# that weighs 1 adds: .4, .5 and so on up to 2, then closer, up to 2.49; the most is K1 + 1. Where a term is in very
+# many passages, those that count are in the highest levels.
+_FAR = (18, 24, 30, 37, 45, 54, 64, 75, 89, 104, 122, 144, 171, 204, 247, 304)
+_NEAR = (384, 475, 590, 704, 864, 1104, 1404, 1750, 2304, 2904, 3904, 5904, 7904, 11904, 23904)
+_LEAST = np.array((*_FAR, *_NEAR), np.int64)
 _PARTS = 64
 
 _DIGITS = np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)
-_WORD_CHARS = 8  # of 5 bits each: 32 for the number, 4 for the level
+_WORD_CHARS = 8  # of 5 bits each: the last one says the level, those before the number
+
+
+def distinct(values: npt.NDArray[Any]) -> Numbers:
+    """Each value once, ascending. As `np.unique`, which brings in 10 MB of code for it."""
+    ordered = np.sort(values).astype(np.int64)
+    return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
 
 
 class Postings(NamedTuple):
@@ -117,7 +126,7 @@ def most(level: int, average: float, reference: int) -> float:
 
 def words(postings: Postings, reference: int) -> list[str]:
     """What FTS5 is given for each passage."""
-    codes = (postings.ids.astype(np.int64) << 4) | levels(postings, reference)
+    codes = (postings.ids.astype(np.int64) << 5) | levels(postings, reference)
     text = np.full((len(codes), _WORD_CHARS + 1), ord(" "), np.uint8)
     for place in range(_WORD_CHARS):
         text[:, place] = _DIGITS[(codes >> (5 * (_WORD_CHARS - 1 - place))) & 31]
@@ -129,18 +138,18 @@ def words(postings: Postings, reference: int) -> list[str]:
 
 def word(number: int, level: int) -> str:
     """A term of that level as FTS5 knows it. Those of one term follow each other."""
-    code = number << 4 | level
+    code = number << 5 | level
     return "".join(chr(_DIGITS[code >> (5 * place) & 31]) for place in reversed(range(_WORD_CHARS)))
 
 
 def number_of(word: str) -> int:
     """The number of the term that a word says."""
-    return int(word, 32) >> 4
+    return int(word, 32) >> 5
 
 
 def level_of(word: str) -> int:
     """The level that a word says."""
-    return int(word[-1], 32) & 15
+    return int(word[-1], 32)
 
 
 # Rows

@@ -18,7 +18,7 @@ from knowledge_sqlite.schema import VERSION, migrate, version_of
 from knowledge_sqlite.settings import SqliteSettings
 
 _MAX_IDLE_READERS = 8
-_CACHE_KIB = 16_384
+_CACHE_KIB, _READER_CACHE_KIB = 16_384, 4_096
 #: Between two looks whether the lock is free, in seconds; SQLite's own pauses grow too long to be fair.
 _LEAST_PAUSE, _MOST_PAUSE = 0.001, 0.02
 
@@ -183,7 +183,7 @@ class Database:
     def _prepare_reader(self, connection: sqlite3.Connection) -> None:
         version = version_of(connection)
         connection.execute("PRAGMA query_only = 1")
-        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
         if version < VERSION:
             raise ReadOnlyError(
                 "The database has an earlier version, and may not be written", mend="Open it once for writing."

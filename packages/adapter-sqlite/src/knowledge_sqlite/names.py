@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from knowledge_sqlite.codec import LEVELS, Ids, word
+from knowledge_sqlite.codec import LEVELS, Ids, distinct, word
 
 _AT_ONCE = 500
 
@@ -31,7 +31,7 @@ class Names:
             self._numbers = np.concatenate((self._numbers, np.zeros(len(self.terms) - len(self._numbers), np.uint32)))
         found = self._numbers[ids]
         if not found.all():
-            self._look_up(connection, np.unique(ids[found == 0]).tolist())
+            self._look_up(connection, distinct(ids[found == 0]).tolist())
             found = self._numbers[ids]
         return found
 

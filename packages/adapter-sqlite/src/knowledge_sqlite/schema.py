@@ -86,6 +86,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         # The index of version 1 is of another form: it is built anew, as that of another analyzer is.
         "INSERT INTO found(found) VALUES ('delete-all')",
         "DELETE FROM terms",
+        "CREATE VIRTUAL TABLE found_postings USING fts5vocab(found, instance)",
         "UPDATE state SET analyzer = '' WHERE documents > 0",
     ),
 )

@@ -12,39 +12,46 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from knowledge_engine.analysis import QueryWord
 from knowledge_engine.answers import Candidate, Loaded
-from knowledge_engine.ranking import bm25_term, length_norm, sort_key, term_weights
+from knowledge_engine.ranking import bm25_term, length_norm, term_weights
 from knowledge_sqlite import codec
-from knowledge_sqlite.codec import BLOCK, Blocks, Numbers, Row
-from knowledge_sqlite.counts import Held, held
+from knowledge_sqlite.codec import BLOCK, Blocks, Numbers, Row, distinct
+from knowledge_sqlite.counts import Held, Known
 
 _GROWTH = 4
 # Rounding may lift a score above what its terms can reach on paper.
-_MARGIN = 1 + 1e-9
+_MARGIN = 1 + 1e-6
 _AT_ONCE = 500
-#: Blocks that are scored for a first guess how good the best are.
+#: Passages that are scored for a first guess how good the best are.
 _PROBED = 32
 #: What a look-up in FTS5 and what scoring a block cost, in postings read.
-_LOOK_UP, _SCORING = 250, 40
-#: Postings that are read before anything is scored anew.
-_LEAST_READ = 1_000
+_LOOK_UP, _SCORING = 400, 60
+#: Postings that are read before anything is scored.
+_LEAST_READ = 2_000
 #: Of so few documents all passages are scored.
 _FEW = 1_000
+#: Terms that are told apart in what was seen of a passage: bits of a number.
+_TOLD_APART = 63
+
+_BLOCKS = """SELECT block, document, ordinal, layout, term_ids, term_counts FROM passages
+    WHERE block IN (SELECT value FROM json_each(?))"""
 
 
 @dataclass
 class _Term:
     """One term of the query."""
 
-    number: int
+    held: Held
     #: Its levels, the highest first: level, postings, and the most that one of them adds to a score.
     levels: list[tuple[int, int, float]]
+    #: How many of the levels were read.
     read: int = 0
 
     @property
@@ -64,6 +71,67 @@ class _Term:
     def cost(self) -> float:
         """Of reading the next level."""
         return _LOOK_UP + self.levels[self.read][1]
+
+
+class _Seen:
+    """Of each passage: what the postings add that were read of it. Columns by passage number."""
+
+    def __init__(self, connection: sqlite3.Connection, terms: Sequence[_Term], known: Known) -> None:
+        self._connection, self._terms, self._known = connection, terms, known
+        blocks = 1 + (connection.execute("SELECT max(block) FROM passages").fetchone()[0] or 0)
+        self._most = np.zeros(blocks * BLOCK, np.float32)
+        self._touched = np.zeros(blocks * BLOCK, np.bool_)
+        #: A bit for each term; those that weigh least share the last one.
+        self._held: npt.NDArray[Any] = np.zeros(blocks * BLOCK, np.uint16 if len(terms) <= 16 else np.uint64)
+        self._done = np.zeros(blocks, np.bool_)
+        self.postings = 0
+        ranked = sorted(terms, key=lambda term: -term.rest)
+        self._bits = {id(term): min(place, _TOLD_APART) for place, term in enumerate(ranked)}
+        self._ranked = ranked
+
+    @property
+    def rest(self) -> float:
+        """The most that a passage can score of which nothing was read."""
+        return sum(term.rest for term in self._terms)
+
+    @property
+    def next(self) -> _Term:
+        """The term whose next level makes the rest small soonest."""
+        return max(self._terms, key=lambda term: term.gain)
+
+    def read(self) -> None:
+        """Reads that level."""
+        term = self.next
+        level, count, most = term.levels[term.read]
+        numbers = self._known.postings(self._connection, term.held, level)
+        numbers = numbers[numbers < len(self._most)]  # all, unless the file is damaged
+        term.read += 1
+        self._touched[numbers] = True
+        self._most[numbers] += np.float32(most)
+        self._held[numbers] |= self._held.dtype.type(1 << self._bits[id(term)])
+        self.postings += count
+
+    def open(self, floor: float) -> tuple[Numbers, npt.NDArray[np.float32]]:
+        """Passages that were seen, are not done and could score `floor`, with the most that they could."""
+        numbers = np.flatnonzero(self._touched)
+        held, most = self._held[numbers], self._most[numbers]
+        for term in self._ranked:
+            if term.rest:
+                bit = self._bits[id(term)]
+                # Of terms that share a bit nobody knows which was seen.
+                unseen = held & held.dtype.type(1 << bit) == 0 if bit < _TOLD_APART else np.True_
+                most += np.float32(term.rest) * unseen
+        kept = most >= floor
+        return numbers[kept], most[kept]
+
+    def take(self, numbers: Numbers) -> list[int]:
+        """The blocks of passages, which are done from now on."""
+        blocks = distinct(numbers // BLOCK)
+        blocks = blocks[~self._done[blocks]]
+        self._done[blocks] = True
+        self._touched.reshape(-1, BLOCK)[blocks] = False
+        found: list[int] = blocks.tolist()
+        return found
 
 
 @dataclass
@@ -108,25 +176,25 @@ class Search:
         self,
         connection: sqlite3.Connection,
         words: Iterable[QueryWord],
-        known: dict[str, Held],
+        known: Known,
         *,
         allowed: Numbers | None = None,
         wanted: int = 11,
         per_source: int = 1,
     ) -> None:
-        self._connection, self._allowed, self._wanted, self._per_source = connection, allowed, wanted, per_source
+        self._connection, self._known = connection, known
+        self._allowed, self._wanted, self._per_source = allowed, wanted, per_source
         passages, length, reference = connection.execute("SELECT passages, length, reference FROM state").fetchone()
         self._average = length / passages if passages else 0.0
-        weights = term_weights(words, lambda term: held(connection, term, known).passages, passages) if passages else {}
+        weights = term_weights(words, lambda term: known.held(connection, term).passages, passages) if passages else {}
+        held = {term: known.held(connection, term) for term in weights}
         #: Numbers of terms and their weights, in the query's order.
-        self._weights = {known[term].number: weight for term, weight in weights.items()}
+        self._weights = {held[term].number: weight for term, weight in weights.items()}
         most = [codec.most(level, self._average, reference) * _MARGIN for level in range(codec.LEVELS)]
         self._terms = [
-            _Term(known[term].number, [(level, count, weight * most[level]) for level, count in known[term].levels])
+            _Term(held[term], [(level, count, weight * most[level]) for level, count in held[term].levels])
             for term, weight in weights.items()
         ]
-        self._read: list[tuple[_Term, float, Numbers]] = []
-        self._done: set[int] = set()
         self._scored = _Scored()
         #: Of candidates: the numbers of their documents and of themselves.
         self._places: dict[tuple[str, int], tuple[int, int]] = {}
@@ -142,29 +210,34 @@ class Search:
             self._score(self._blocks_of(self._allowed.tolist()))
             yield from self._candidates(0.0, np.inf)
             return
+        seen = _Seen(self._connection, self._terms, self._known)
         below, wanted = np.inf, self._wanted
         while below > 0:
-            floor = self._find(wanted)
+            floor = self._find(seen, wanted)
             yield from self._candidates(floor, below)
             below, wanted = floor, wanted * _GROWTH
 
-    def _find(self, wanted: int) -> float:
+    def _find(self, seen: _Seen, wanted: int) -> float:
         """A score; all passages that have as much are scored now, and they are `wanted` hits. 0: so is every one."""
+        probes, floor = max(_PROBED, wanted), self._floor(wanted)
         while True:
-            floor = self._floor(wanted)
-            unread = sum(term.rest for term in self._terms)
-            numbers, most = self._seen()
-            if unread < floor or not unread:
-                left = np.unique(numbers[most >= floor] // BLOCK)
-                if not unread or len(left) * _SCORING <= max(self._terms, key=lambda term: term.gain).cost:
-                    self._score(left.tolist())
+            start = seen.postings
+            while seen.rest and seen.rest >= floor and seen.postings < max(_LEAST_READ, 2 * start):
+                seen.read()
+            numbers, most = seen.open(floor)
+            if seen.rest < floor or not seen.rest:
+                cost = len(distinct(numbers // BLOCK)) * _SCORING
+                if not seen.rest or cost <= 2 * seen.next.cost:
+                    self._score(seen.take(numbers))
                     return floor
-            best = numbers[np.argsort(-most, kind="stable")[: 4 * max(_PROBED, wanted)]] // BLOCK
-            probed = list(dict.fromkeys(best.tolist()))[: max(_PROBED, wanted)]
-            if probed:
-                self._score(probed)
-                floor = self._floor(wanted)
-            self._read_more(floor)
+                start = seen.postings
+                while seen.rest and seen.postings < start + cost / 4:
+                    seen.read()
+            if len(numbers) > probes:
+                numbers = numbers[np.argpartition(most, len(most) - probes)[len(most) - probes :]]
+            self._score(seen.take(numbers))
+            floor = max(floor, self._floor(wanted))
+            probes *= 2
 
     def _floor(self, wanted: int) -> float:
         """The score of the last of the `wanted` best that are known; 0 if they are fewer."""
@@ -178,44 +251,12 @@ class Search:
                     return float(score)
         return 0.0
 
-    def _read_more(self, floor: float) -> None:
-        """Reads postings: those by which the rest becomes small soonest."""
-        read = 0
-        budget = max(_LEAST_READ, sum(len(numbers) for _, _, numbers in self._read))
-        while read < budget and (rest := sum(term.rest for term in self._terms)) and rest >= floor:
-            term = max(self._terms, key=lambda one: one.gain)
-            level, count, most = term.levels[term.read]
-            rows = self._connection.execute(
-                "SELECT rowid FROM found WHERE found MATCH ?", (f'"{codec.word(term.number, level)}"',)
-            )
-            numbers = np.fromiter(chain.from_iterable(rows), np.int64)
-            term.read += 1
-            read += count
-            self._read.append((term, most, numbers))
-
-    def _seen(self) -> tuple[Numbers, npt.NDArray[np.float64]]:
-        """Passages of which postings were read and that are not scored, with the most that they could score."""
-        if not self._read:
-            return np.zeros(0, np.int64), np.zeros(0)
-        numbers = np.concatenate([each for _, _, each in self._read])
-        more = np.repeat([most - term.rest for term, most, _ in self._read], [len(each) for _, _, each in self._read])
-        places: Numbers
-        numbers, places = np.unique(numbers, return_inverse=True)
-        most = np.bincount(places, more).astype(np.float64) + sum(term.rest for term in self._terms)
-        if self._done:
-            left = ~np.isin(numbers // BLOCK, np.fromiter(self._done, np.int64))
-            numbers, most = numbers[left], most[left]
-        return numbers, most
-
     # Exact scores
 
     def _score(self, blocks: Sequence[int]) -> None:
-        self._done.update(blocks)
         for at in range(0, len(blocks), _AT_ONCE):
-            some = blocks[at : at + _AT_ONCE]
-            marks = ",".join("?" * len(some))
-            query = "SELECT block, document, ordinal, layout, term_ids, term_counts FROM passages WHERE block IN"
-            rows = self._connection.execute(f"{query} ({marks})", some).fetchall()
+            # One statement, however many they are: it is prepared once.
+            rows = self._connection.execute(_BLOCKS, (json.dumps(blocks[at : at + _AT_ONCE]),)).fetchall()
             if rows:
                 read = codec.read([row[0] for row in rows], [Row(*row[3:]) for row in rows])
                 found = _score(read, np.array([row[1:3] for row in rows], np.int64), self._weights, self._average)
@@ -224,28 +265,25 @@ class Search:
                 self._scored += found
 
     def _blocks_of(self, documents: Sequence[int]) -> list[int]:
-        marks = ",".join("?" * len(documents))
-        rows = self._connection.execute(f"SELECT block FROM passages WHERE document IN ({marks})", documents)  # noqa: S608
-        return [row[0] for row in rows]
+        query = "SELECT block FROM passages WHERE document IN (SELECT value FROM json_each(?))"
+        return [row[0] for row in self._connection.execute(query, (json.dumps(documents),))]
 
-    def _candidates(self, floor: float, below: float) -> list[Candidate]:
-        """The scored ones of [floor, below)."""
+    def _candidates(self, floor: float, below: float) -> Iterator[Candidate]:
+        """The scored ones of [floor, below), best first. Of very many that are equal, few may be asked for."""
         scores = self._scored.scores
         some = self._scored.chosen(np.flatnonzero((scores >= floor) & (scores < below)))
-        documents = some.documents.tolist()
-        ids = self._ids(sorted(set(documents)))
-        found = [
-            Candidate(score, ids[document], start, stop)
-            for score, document, start, stop in zip(
-                some.scores.tolist(), documents, some.starts.tolist(), some.stops.tolist(), strict=True
-            )
-        ]
-        self._places |= {
-            (one.source_id, one.start): (document, number)
-            for one, document, number in zip(found, documents, some.numbers.tolist(), strict=True)
-        }
-        found.sort(key=lambda one: sort_key(*one[:3]))
-        return found
+        some = some.chosen(np.argsort(-some.scores, kind="stable"))
+        firsts = np.flatnonzero(np.diff(some.scores, prepend=-1.0)).tolist()
+        for first, last in pairwise((*firsts, len(some.scores))):
+            equal = some.chosen(np.arange(first, last))
+            documents = equal.documents.tolist()
+            ids = self._ids(sorted(set(documents)))
+            columns = (equal.starts.tolist(), equal.stops.tolist(), documents, equal.numbers.tolist())
+            for source_id, start, stop, document, number in sorted(
+                zip(map(ids.__getitem__, documents), *columns, strict=True)
+            ):
+                self._places[source_id, start] = (document, number)
+                yield Candidate(float(equal.scores[0]), source_id, start, stop)
 
     def load(self, candidate: Candidate) -> Loaded:
         """What one of `ranked` is."""
@@ -263,12 +301,8 @@ class Search:
         return Loaded(data, title, tuple(json.loads(headings)[number % BLOCK]), json.loads(metadata))
 
     def _ids(self, documents: Sequence[int]) -> dict[int, str]:
-        found: dict[int, str] = {}
-        for at in range(0, len(documents), _AT_ONCE):
-            some = documents[at : at + _AT_ONCE]
-            marks = ",".join("?" * len(some))
-            found |= dict(self._connection.execute(f"SELECT n, id FROM documents WHERE n IN ({marks})", some))  # noqa: S608
-        return found
+        query = "SELECT n, id FROM documents WHERE n IN (SELECT value FROM json_each(?))"
+        return dict(self._connection.execute(query, (json.dumps(documents),)))
 
 
 def _score(blocks: Blocks, owners: Numbers, weights: Mapping[int, float], average: float) -> _Scored:
@@ -278,13 +312,13 @@ def _score(blocks: Blocks, owners: Numbers, weights: Mapping[int, float], averag
         owners: Document and ordinal of each block.
     """
     postings = blocks.postings
-    passages = np.repeat(np.arange(len(postings.sizes)), postings.sizes)
+    ends = np.cumsum(postings.sizes)
     norms = length_norm(postings.lengths.astype(np.float64), average)
     scores = np.zeros(len(norms))
     own = (blocks.numbers % BLOCK == 0) & (owners[blocks.owners, 1] == 0)
     for number, weight in weights.items():
         places = np.flatnonzero(postings.ids == number)
-        mine, counts = passages[places], postings.counts[places]
+        mine, counts = np.searchsorted(ends, places, side="right"), postings.counts[places]
         scores[mine] += bm25_term((counts >> 1).astype(np.float64), norms[mine], weight)
         own[mine] |= (counts & 1).astype(np.bool_)
     kept = np.flatnonzero((scores > 0) & own)

@@ -39,6 +39,7 @@ CREATE TABLE passages(
             term_counts BLOB NOT NULL
         ) STRICT;
 CREATE INDEX passages_document ON passages(document);
+CREATE VIRTUAL TABLE found_postings USING fts5vocab(found, instance);
 INSERT INTO documents(n, id, content_hash, title, metadata, issues, origin, uri, stored_at, superseded_by, size) VALUES (1, 'guides/pump.md', '39f8e1e45eb53004fa22bf39a12abceb79f7b9338ed14e9400b3279c7cfb3b7e', 'Pump', '{"kind": "guide"}', '[]', 'text', 'import:docs/guides/pump.md', '2025-01-02T03:04:05+00:00', NULL, 94);
 INSERT INTO documents(n, id, content_hash, title, metadata, issues, origin, uri, stored_at, superseded_by, size) VALUES (2, 'valve.md', '35e1d67a8db880061905f26c8a141e88eb22dcf7fa3c06f20d8758ddf7498e7c', 'Ventil größe', '{}', '[{"code": "frontmatter-missing", "severity": "info", "path": "valve.md", "line": 1, "message": "The document has no frontmatter", "mend": "Begin it with `---`, `title: ...`, `---`, if you like."}]', 'text', 'import:docs/valve.md', '2025-01-02T03:04:05+00:00', NULL, 37);
 INSERT INTO documents(n, id, content_hash, title, metadata, issues, origin, uri, stored_at, superseded_by, size) VALUES (3, 'old.md', 'bca1189e4a9bfb63455ea25758306a81376e361fd79d71cc4531227268e198cb', 'Old pump', '{}', '[{"code": "frontmatter-missing", "severity": "info", "path": "old.md", "line": 1, "message": "The document has no frontmatter", "mend": "Begin it with `---`, `title: ...`, `---`, if you like."}]', 'text', 'import:docs/old.md', '2025-01-02T03:04:05+00:00', 1, 35);
@@ -76,7 +77,7 @@ INSERT INTO passages(block, document, ordinal, layout, headings, term_ids, term_
 INSERT INTO passages(block, document, ordinal, layout, headings, term_ids, term_counts) VALUES (2, 2, 0, x'00000000240000000f0000000b000000', '[["Ventil größe"]]', x'0f0000000e000000130000001500000011000000170000001000000014000000160000001200000018000000', x'07000700030003000300030003000300030003000300');
 INSERT INTO state(one, analyzer, documents, passages, length, revision, reference, removals) VALUES (1, 'ANALYZER', 3, 3, 33, '006bc53a365d94f2ee30a0be', 128, 1);
 INSERT INTO keys(key, documents) VALUES ('kind', 1);
-INSERT INTO found(rowid, words) VALUES (32, '0000004c 00000058 00000038 0000005o 0000001o 0000000o 0000004o');
-INSERT INTO found(rowid, words) VALUES (33, '0000004b 0000002b 0000002o 0000003o 00000068 00000018 0000006o');
-INSERT INTO found(rowid, words) VALUES (64, '0000007s 0000007c 0000009o 000000ao 0000008o 000000bo 00000088 000000a8 000000b8 00000098 000000c8');
+INSERT INTO found(rowid, words) VALUES (8, '0000008j 000000ae 0000006e 000000be 0000003e 0000001e 0000009e');
+INSERT INTO found(rowid, words) VALUES (9, '0000008h 0000004h 0000005e 0000007e 000000ce 0000002e 000000de');
+INSERT INTO found(rowid, words) VALUES (16, '000000fi 000000ei 000000jd 000000ld 000000hd 000000nd 000000gd 000000kd 000000md 000000id 000000od');
 PRAGMA user_version = 2;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -23,13 +23,11 @@ REVISION = 1
 
 # Punctuation that no word holds and no mark joins to; between it, text repeats itself, and each chunk is analysed once.
 _APART = '()[]{}"/\\|,;:!?*`&%$@^~'
-_CHUNK = re.compile(rf"[^\s{re.escape(_APART)}]+")
 _BLANKS = bytes.maketrans(_APART.encode(), b" " * len(_APART))
 _HYPHENS = re.compile("[-\u2010-\u2013\u2212'\u2018\u2019\u02bc]")
 _PLAIN = "-\u2010\u2011\u2012\u2013\u2212'\u2018\u2019\u02bc"
-# Both bounds keep hostile text from filling memory.
 _CACHED_CHARS = 48
-_CACHED_CHUNKS = 400_000
+_RECENT_TERMS, _RECENT_PLACES = 20_000, 2_000
 
 _ISO_639_1 = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
@@ -58,17 +56,38 @@ class QueryWord(NamedTuple):
     parts: tuple[str, ...] = ()
 
 
-class _Terms(dict[str, tuple[str, ...]]):
-    """Terms by chunk, worked out when a chunk first comes; looked up in C, which is most of the time of indexing."""
+class Recent(dict[str, Worth]):
+    """What chunks are worth, worked out when one comes that did not come lately; looked up in C.
+
+    Text repeats itself: this is most of the speed of indexing. Bounded, so that hostile text does not fill memory: when
+    there are `most` chunks they become the ones before, of which those that come again are kept.
+    """
+
+    def __init__(self, of: Callable[[str], Worth], most: int) -> None:
+        self._of, self._most = of, most
+        self._before: dict[str, Worth] = {}
+
+    def __missing__(self, chunk: str) -> Worth:
+        worth = self._before.pop(chunk) if chunk in self._before else self._of(chunk)
+        if len(chunk) <= _CACHED_CHARS:
+            if len(self) >= self._most:
+                self._before = dict(self)
+                self.clear()
+            self[chunk] = worth
+        return worth
+
+
+class _Local(threading.local):
+    """Snowball's stemmers are not safe to share between threads, and a cache needs no lock if it is not."""
 
     def __init__(self, language: str) -> None:
         self._stem = Stemmer.Stemmer(language, 0).stemWord if language != "none" else str
-
-    def __missing__(self, chunk: str) -> tuple[str, ...]:
-        return keep(self, chunk, self.of(chunk))
+        #: Terms by chunk, and terms with their places in it.
+        self.terms = Recent(self.of, _RECENT_TERMS)
+        self.places = Recent(self._placed, _RECENT_PLACES)
 
     def of(self, chunk: str) -> tuple[str, ...]:
-        """The terms of a chunk, worked out."""
+        """The terms of a chunk."""
         return tuple(map(self.stem, word_forms(chunk)))
 
     def stem(self, form: str) -> str:
@@ -76,12 +95,8 @@ class _Terms(dict[str, tuple[str, ...]]):
         # From U+0E00 on come scripts without stemmers, in pieces of one and two characters.
         return self._stem(form) if form[0] < "\u0e00" and (form.isalpha() or "'" in form) else form
 
-
-class _Cache(threading.local):
-    """Snowball's stemmers are not safe to share between threads, and a cache needs no lock if it is not."""
-
-    def __init__(self, language: str) -> None:
-        self.terms = _Terms(language)
+    def _placed(self, chunk: str) -> tuple[Token, ...]:
+        return tuple(Token(self.stem(form), start, end) for form, start, end in split_words(chunk))
 
 
 @dataclass(frozen=True)
@@ -101,7 +116,7 @@ class Analyzer:
     """
 
     language: str = "english"
-    _local: _Cache = field(init=False, repr=False, compare=False)
+    _local: _Local = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         language = _ISO_639_1.get(self.language, self.language)
@@ -109,7 +124,7 @@ class Analyzer:
         if language not in known:
             raise InvalidArgumentError(f"Unknown language {self.language!r}", mend=f"Use one of {', '.join(known)}.")
         object.__setattr__(self, "language", language)
-        object.__setattr__(self, "_local", _Cache(language))
+        object.__setattr__(self, "_local", _Local(language))
 
     def __reduce__(self) -> tuple[type[Analyzer], tuple[str]]:
         return Analyzer, (self.language,)
@@ -129,7 +144,7 @@ class Analyzer:
 
     def chunk_terms(self, chunk: str) -> tuple[str, ...]:
         """The terms of one of `chunks`, worked out anew."""
-        return self._local.terms.of(chunk)
+        return self._local.of(chunk)
 
     def query_words(self, text: str) -> list[QueryWord]:
         """The words to look for, with repeats: function words are dropped, unless nothing else is there.
@@ -143,7 +158,7 @@ class Analyzer:
         found: list[QueryWord] = []
         inside = (-1, 0)  # the chunk of the last identifier, and where it ends in that
         for at, chunk, (form, start, end) in telling or forms:
-            term = self._local.terms.stem(form)
+            term = self._local.stem(form)
             if at == inside[0] and end <= inside[1]:
                 found[-1] = QueryWord(found[-1].term, (*found[-1].parts, term))
                 continue
@@ -161,15 +176,15 @@ class Analyzer:
         Args:
             wanted: Only tokens of these terms; many times faster where few words are.
         """
-        text = raw.decode("utf-8", "surrogateescape")
-        found, terms = [], self._local.terms
-        for chunk in _CHUNK.finditer(text):
-            if wanted is not None and wanted.isdisjoint(terms[chunk[0]]):
-                continue
-            for form, start, end in split_words(chunk[0]):
-                term = terms.stem(form)
-                if wanted is None or term in wanted:
-                    found.append(Token(term, chunk.start() + start, chunk.start() + end))
+        text = raw.translate(_BLANKS).decode("utf-8", "surrogateescape")
+        found, terms, places, at = [], self._local.terms, self._local.places, 0
+        for chunk in text.split():
+            at = text.index(chunk, at)
+            if wanted is None or not wanted.isdisjoint(terms[chunk]):
+                for term, start, end in places[chunk]:
+                    if wanted is None or term in wanted:
+                        found.append(Token(term, at + start, at + end))
+            at += len(chunk)
         found.sort(key=itemgetter(1))
         return found if len(text) == len(raw) else _in_bytes(found, text)
 
@@ -187,17 +202,8 @@ def encoded(text: str) -> bytes:
 
 
 def chunks(raw: bytes) -> list[str]:
-    """What `_CHUNK` finds, several times faster: in bytes, characters above 127 stay whole and need no look."""
+    """The pieces between blanks and punctuation. In bytes, characters above 127 stay whole and need no look."""
     return raw.translate(_BLANKS).decode("utf-8", "replace").split()
-
-
-def keep(known: dict[str, Worth], chunk: str, worth: Worth) -> Worth:
-    """Remembers what a chunk is worth, within bounds that keep hostile text from filling memory."""
-    if len(chunk) <= _CACHED_CHARS:
-        if len(known) >= _CACHED_CHUNKS:
-            known.clear()
-        known[chunk] = worth
-    return worth
 
 
 def _in_bytes(tokens: list[Token], text: str) -> list[Token]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from array import array
 
-from knowledge_engine.analysis.analyzer import Analyzer, chunks, encoded, keep
+from knowledge_engine.analysis.analyzer import Analyzer, Recent, chunks, encoded
 
 #: The type code of `array` for the numbers: 32 bits, of this machine's byte order.
 NUMBER = "I" if array("I").itemsize == 4 else "L"
+
+_RECENT = 60_000
 
 
 class Numbering:
@@ -21,8 +23,8 @@ class Numbering:
     """
 
     def __init__(self, analyzer: Analyzer) -> None:
-        self._numbers = _Numbers()
-        self._chunks = _Chunks(analyzer, self._numbers)
+        self._analyzer, self._numbers = analyzer, _Numbers()
+        self._chunks = Recent(self._numbered, _RECENT)
 
     @property
     def terms(self) -> list[str]:
@@ -37,6 +39,9 @@ class Numbering:
         """The same for UTF-8; other bytes separate words."""
         return b"".join(map(self._chunks.__getitem__, chunks(raw)))
 
+    def _numbered(self, chunk: str) -> bytes:
+        return array(NUMBER, map(self._numbers.__getitem__, self._analyzer.chunk_terms(chunk))).tobytes()
+
 
 class _Numbers(dict[str, int]):
     """Numbers by term."""
@@ -48,14 +53,3 @@ class _Numbers(dict[str, int]):
         self[term] = number = len(self.terms)
         self.terms.append(term)
         return number
-
-
-class _Chunks(dict[str, bytes]):
-    """Numbers by chunk."""
-
-    def __init__(self, analyzer: Analyzer, numbers: _Numbers) -> None:
-        self._analyzer, self._numbers = analyzer, numbers
-
-    def __missing__(self, chunk: str) -> bytes:
-        numbers = array(NUMBER, map(self._numbers.__getitem__, self._analyzer.chunk_terms(chunk)))
-        return keep(self, chunk, numbers.tobytes())
