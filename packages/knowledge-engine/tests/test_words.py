@@ -234,3 +234,9 @@ def test_time_grows_with_the_text_and_not_faster(unit: str) -> None:
 
     # 16 times the text: a quadratic step would take 256 times as long.
     assert seconds(48_000) < 160 * max(seconds(3_000), 0.002)
+
+
+@settings(max_examples=2000)
+@given(st.text("abABC01_-.'+#<>=", max_size=14))
+def test_common_words_have_the_forms_that_all_have(text: str) -> None:
+    assert word_forms(text) == [word.form for word in split_words(text)]

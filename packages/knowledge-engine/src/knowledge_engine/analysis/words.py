@@ -22,6 +22,10 @@ _CLUSTER = re.compile("Cm*")
 _JOINERS = re.compile("[-_.']+")
 # open|Valve, HTTP|Status, Server2|Go, but not DNAs, URLs and GHz: one small letter after capitals belongs to them.
 _CAMEL = re.compile(r"(?<=[l0m])(?=U)|(?<=U)(?=Ul)(?!Ul$)")
+# What nearly all words of code and of English are, once the signs around them are off that no word begins or ends with.
+_COMMON = re.compile(r"[A-Za-z0-9]+(?:(?:_+|[-.])[A-Za-z0-9]+)*")
+_BEFORE, _AFTER = "<>=#+-_'", "<>=-_'."
+_ASCII_CAMEL = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])(?![A-Z][a-z]$)")
 _NO_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3100-\u31bf"
     "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaa7f\uac00-\ud7ff\uf900-\ufaff"
@@ -233,6 +237,23 @@ def split_words(text: str) -> list[Word]:
 
 def word_forms(text: str) -> list[str]:
     """The forms alone of `split_words`, for those who need no places."""
-    if text.isascii() and text.isalpha() and (text.isupper() or text[1:].islower()):
-        return [text[:MAX_WORD_CHARS].lower()]  # what most words are
+    word = text.lstrip(_BEFORE).rstrip(_AFTER)
+    if _COMMON.fullmatch(word) and len(word) <= MAX_WORD_CHARS:
+        return _common_forms(word)
     return [form for form, _, _ in _scan(text)[0]]
+
+
+def _common_forms(word: str) -> list[str]:
+    """What `_identifier` says of ASCII, several times faster."""
+    forms = {word.lower(): None}
+    for piece in word.replace("-", "_").replace(".", "_").split("_"):
+        rest = piece[1:]
+        if rest.islower() or rest.isdigit() or (piece.isupper() and piece.isalpha()):
+            forms[piece.lower()] = None
+            continue
+        parts = _ASCII_CAMEL.split(piece)
+        for part in parts:
+            if len(part) > 1 or part.isdigit() or len(parts) == 1:
+                forms[part.lower()] = None
+    forms.pop("", None)  # between two joiners
+    return list(forms)
