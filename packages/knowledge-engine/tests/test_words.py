@@ -6,7 +6,7 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from knowledge_engine.analysis import MAX_WORD_CHARS, split_words
