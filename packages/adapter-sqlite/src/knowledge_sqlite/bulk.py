@@ -185,10 +185,10 @@ class Ingestion:
         uri = known.request.uri or (old.uri if old else f"{self._backend}:{known.source_id}")
         if old and old.content_hash == part.document.content_hash and old.uri == uri:
             return old.source(), None
-        new = NewDocument.now(known.raw, "text", uri)
-        document = part.document
+        new = NewDocument.now(known.raw, "text", uri, old)
+        _, content_hash, title, metadata, *_ = part.document
         stored = Stored(
-            0, known.source_id, len(known.raw), document.content_hash, document.title, document.metadata, *new[1:]
+            0, known.source_id, len(known.raw), content_hash, title, metadata, new.origin, uri, new.stored_at
         )
         return stored.source(), new
 

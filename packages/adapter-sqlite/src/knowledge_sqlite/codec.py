@@ -54,12 +54,6 @@ class Postings(NamedTuple):
     sizes: Numbers
     lengths: Numbers
 
-    def part(self, start: int, stop: int, at: int) -> Postings:
-        """Passages [start, stop), of which the first one's terms begin at `at`."""
-        sizes = self.sizes[start:stop]
-        end = at + int(sizes.sum())
-        return Postings(self.ids[at:end], self.counts[at:end], sizes, self.lengths[start:stop])
-
 
 def count_tokens(passages: Iterable[PassageTokens[bytes]]) -> Postings:
     """Counts the terms of passages, given as numbers below 2 ** 31, see `Numbering`."""
@@ -86,11 +80,6 @@ def count_tokens(passages: Iterable[PassageTokens[bytes]]) -> Postings:
         np.bincount(terms >> 31, minlength=len(lengths)),
         lengths,
     )
-
-
-def joined(parts: Sequence[Postings]) -> Postings:
-    """Those of several, one after another."""
-    return Postings(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 # Levels
@@ -165,26 +154,33 @@ class Row(NamedTuple):
     term_counts: bytes
 
 
-def rows(spans: Numbers, postings: Postings) -> list[Row]:
-    """The blocks of a document.
+class Rows:
+    """The rows of many passages that follow each other.
 
     Args:
         spans: Start and stop of each passage; two columns.
     """
-    layout = np.column_stack((spans, postings.lengths, postings.sizes)).astype("<u4")
-    ends = np.cumsum(postings.sizes).tolist()
-    found = []
-    for first in range(0, len(layout), BLOCK):
-        last = min(first + BLOCK, len(layout))
-        start, end = ends[first - 1] if first else 0, ends[last - 1]
-        found.append(
-            Row(
-                layout[first:last].tobytes(),
-                postings.ids[start:end].astype("<u4").tobytes(),
-                postings.counts[start:end].astype("<u2").tobytes(),
+
+    def __init__(self, spans: Numbers, postings: Postings) -> None:
+        layout = np.column_stack((spans, postings.lengths, postings.sizes))
+        self._layout = layout.astype("<u4").tobytes()
+        self._ids, self._counts = postings.ids.astype("<u4").tobytes(), postings.counts.astype("<u2").tobytes()
+        self._ends = [0, *np.cumsum(postings.sizes).tolist()]
+
+    def blocks(self, first: int, last: int) -> list[Row]:
+        """The blocks of a document whose passages are [first, last)."""
+        found = []
+        for start in range(first, last, BLOCK):
+            stop = min(start + BLOCK, last)
+            left, right = self._ends[start], self._ends[stop]
+            found.append(
+                Row(
+                    self._layout[16 * start : 16 * stop],
+                    self._ids[4 * left : 4 * right],
+                    self._counts[2 * left : 2 * right],
+                )
             )
-        )
-    return found
+        return found
 
 
 class Blocks(NamedTuple):

@@ -87,7 +87,7 @@ def _rebuild_documents(connection: sqlite3.Connection, writer: Writer, numbers: 
     rows = connection.execute(f"{query} ({marks}) ORDER BY n", numbers).fetchall()
     batch = writer.prepare((source_id, raw) for _, source_id, _, _, raw in rows)
     change = Change(connection)
-    for document, (number, source_id, stored_hash, _, _) in zip(batch.documents, rows, strict=True):
+    for document, (number, source_id, stored_hash, _, _) in zip(batch.work.documents, rows, strict=True):
         connection.execute(
             "UPDATE documents SET title = ?, metadata = ?, issues = ? WHERE n = ?",
             (document.title, document.metadata, document.issues, number),

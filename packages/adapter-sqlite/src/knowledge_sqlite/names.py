@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import overload
 
 import numpy as np
 
 from knowledge_sqlite.codec import LEVELS, Ids, distinct, word
 
-_AT_ONCE = 500
+
+class PackedText(Sequence[str]):
+    """Very many short strings, in few bytes. It grows."""
+
+    def __init__(self) -> None:
+        self._bytes, self._ends = bytearray(), array("Q", [0])
+
+    def extend(self, texts: Iterable[str]) -> None:
+        """Adds some."""
+        for text in texts:
+            self._bytes += text.encode("utf-8", "surrogatepass")
+            self._ends.append(len(self._bytes))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self._bytes[self._ends[index] : self._ends[index + 1]].decode("utf-8", "surrogatepass")
 
 
 class Names:
     """The database's numbers for the terms of one `Numbering`, which has its own."""
 
-    def __init__(self, terms: list[str]) -> None:
+    def __init__(self, terms: Sequence[str]) -> None:
         """`terms`: in the order of their numbers; it may grow."""
         self.terms = terms
         # 0 where it was not looked up yet: a database begins with 1.
@@ -36,23 +66,21 @@ class Names:
         return found
 
     def _look_up(self, connection: sqlite3.Connection, unknown: Sequence[int]) -> None:
-        known = look_up(connection, [self.terms[number] for number in unknown])
-        new = sorted(term for term in (self.terms[number] for number in unknown) if term not in known)
+        terms = [self.terms[number] for number in unknown]
+        known = look_up(connection, terms)
+        new = sorted(set(terms).difference(known))
         if new:
             row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'terms'").fetchone()
             rows = list(enumerate(new, 1 + (row[0] if row else 0)))
             connection.executemany("INSERT INTO terms(n, term) VALUES (?, ?)", rows)
             known |= {term: number for number, term in rows}
-        self._numbers[unknown] = [known[self.terms[number]] for number in unknown]
+        self._numbers[unknown] = [known[term] for term in terms]
 
 
 def look_up(connection: sqlite3.Connection, terms: Sequence[str]) -> dict[str, int]:
     """The numbers of those terms that the database has."""
-    known: dict[str, int] = {}
-    for some in _portions(terms):
-        marks = ",".join("?" * len(some))
-        known |= dict(connection.execute(f"SELECT term, n FROM terms WHERE term IN ({marks})", some))  # noqa: S608
-    return known
+    query = "SELECT term, n FROM terms WHERE term IN (SELECT value FROM json_each(?))"
+    return dict(connection.execute(query, (json.dumps(terms, ensure_ascii=False),)))
 
 
 def drop_unused(connection: sqlite3.Connection, numbers: Iterable[int]) -> bool:
@@ -67,8 +95,3 @@ def drop_unused(connection: sqlite3.Connection, numbers: Iterable[int]) -> bool:
     ]
     connection.executemany("DELETE FROM terms WHERE n = ?", unused)
     return bool(unused)
-
-
-def _portions(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    for at in range(0, len(items), _AT_ONCE):
-        yield items[at : at + _AT_ONCE]

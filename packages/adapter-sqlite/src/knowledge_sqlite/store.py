@@ -6,7 +6,7 @@ import json
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 from weakref import WeakSet
@@ -19,10 +19,10 @@ from knowledge_engine.errors import KnowledgeError
 from knowledge_engine.filters import metadata_keys
 from knowledge_engine.models import IndexState, Source
 from knowledge_sqlite import codec
-from knowledge_sqlite.codec import BLOCK, Postings, Row
+from knowledge_sqlite.codec import BLOCK, Row
 from knowledge_sqlite.errors import meaning, too_large
 from knowledge_sqlite.names import Names, drop_unused
-from knowledge_sqlite.preparing import Prepared, prepare
+from knowledge_sqlite.preparing import Prepared, Work, prepare
 
 #: With more terms than these a numbering begins anew.
 _MAX_TERMS = 400_000
@@ -64,13 +64,15 @@ class NewDocument(NamedTuple):
     raw: bytes
     origin: str
     uri: str
+    #: The document that has its id now.
+    replaces: Stored | None
     #: ISO 8601.
     stored_at: str
 
     @classmethod
-    def now(cls, raw: bytes, origin: str, uri: str) -> NewDocument:
+    def now(cls, raw: bytes, origin: str, uri: str, replaces: Stored | None) -> NewDocument:
         """One that is stored now."""
-        return cls(raw, origin, uri, datetime.now(UTC).isoformat(timespec="seconds"))
+        return cls(raw, origin, uri, replaces, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def find(connection: sqlite3.Connection, source_id: str) -> Stored | None:
@@ -104,29 +106,35 @@ class RefusedError(Exception):
 
 
 class Part(NamedTuple):
-    """A document that is ready, with its passages' terms in the database's numbers."""
+    """A document that is ready for one transaction."""
 
     document: Prepared
-    postings: Postings
+    blocks: list[Row]
+    #: What FTS5 is given for each passage.
+    words: list[str]
+    #: Of all its passages together.
+    length: int
 
 
 class Batch(NamedTuple):
-    """Documents made ready to be stored, with the terms of all their passages."""
+    """Documents made ready to be stored."""
 
-    documents: list[Prepared]
-    #: In the numbers that `names` knows.
-    postings: Postings
+    work: Work
+    #: Knows the numbers that `work` has for terms.
     names: Names
 
     def parts(self, connection: sqlite3.Connection) -> Iterator[Part]:
         """Each document, for one transaction."""
-        postings = self.postings._replace(ids=self.names.numbers(connection, self.postings.ids))
-        first = at = 0
-        for document in self.documents:
-            last = first + len(document.spans)
-            part = postings.part(first, last, at)
-            yield Part(document, part)
-            first, at = last, at + len(part.ids)
+        (reference,) = connection.execute("SELECT reference FROM state").fetchone()
+        postings = self.work.postings
+        postings = postings._replace(ids=self.names.numbers(connection, postings.ids))
+        rows, words = codec.Rows(self.work.spans, postings), codec.words(postings, reference)
+        lengths = [0, *np.cumsum(postings.lengths).tolist()]
+        first = 0
+        for document in self.work.documents:
+            last = first + document.passages
+            yield Part(document, rows.blocks(first, last), words[first:last], lengths[last] - lengths[first])
+            first = last
 
 
 class Writer:
@@ -134,13 +142,13 @@ class Writer:
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
-        self._data_version = -1
+        self._removals: tuple[int] | None = None
         self._preparing = threading.Lock()
         self._numbering = Numbering(analyzer)
         self._all_names = WeakSet[Names]()
         self._names = self.names(self._numbering.terms)
 
-    def names(self, terms: list[str]) -> Names:
+    def names(self, terms: Sequence[str]) -> Names:
         """The database's numbers for the terms of another `Numbering`; held right for as long as they are used."""
         names = Names(terms)
         self._all_names.add(names)
@@ -148,13 +156,14 @@ class Writer:
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """To be called first in each transaction."""
-        (version,) = connection.execute("PRAGMA data_version").fetchone()
-        if version != self._data_version:
-            self.forget()
-            self._data_version = version
+        row = connection.execute("SELECT removals FROM state").fetchone()
+        if row != self._removals:
+            self.forget()  # terms may have been taken out
+            self._removals = row
 
     def forget(self) -> None:
         """To be called when a transaction was undone: it may have given numbers."""
+        self._removals = None
         for each in self._all_names:
             each.forget()
 
@@ -164,7 +173,7 @@ class Writer:
             if len(self._numbering.terms) > _MAX_TERMS:
                 self._numbering = Numbering(self._analyzer)
                 self._names = self.names(self._numbering.terms)
-            return Batch(*prepare(documents, self._numbering), self._names)
+            return Batch(prepare(documents, self._numbering), self._names)
 
     def put(self, connection: sqlite3.Connection, documents: Iterable[tuple[Part, NewDocument]]) -> None:
         """Stores documents, each in the place of the one of its id. Ids differ.
@@ -209,7 +218,7 @@ class Writer:
             new.stored_at,
             len(new.raw),
         )
-        old = find(connection, document.source_id)
+        old = new.replaces
         change.count(document.source_id, document.content_hash, document.keys, 1)
         if old is None:
             cursor = connection.execute(
@@ -282,36 +291,23 @@ class _Index:
         row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'passages'").fetchone()
         self._next = 1 + (row[0] if row else 0)
         self._rows: list[tuple[int, int, int, bytes, str, bytes, bytes]] = []
-        self._numbers: list[int] = []
-        self._parts: list[Postings] = []
+        self._words: list[tuple[int, str]] = []
 
     def add(self, number: int, part: Part) -> None:
-        prepared = part.document
-        if not prepared.spans:
-            return
-        blocks = codec.rows(np.array(prepared.spans, np.int64), part.postings)
-        for ordinal, (block, headings) in enumerate(zip(blocks, prepared.headings, strict=True)):
+        for ordinal, (block, headings) in enumerate(zip(part.blocks, part.document.headings, strict=True)):
             self._rows.append((self._next + ordinal, number, ordinal, block.layout, headings, *block[1:]))
-        start = self._next * BLOCK
-        self._numbers += range(start, start + len(prepared.spans))
-        self._next += len(blocks)
-        self._parts.append(part.postings)
+        self._words += enumerate(part.words, self._next * BLOCK)
+        self._next += len(part.blocks)
+        self._change.passages += len(part.words)
+        self._change.length += part.length
 
     def write(self) -> None:
-        if not self._parts:
-            return
         self._connection.executemany(
             "INSERT INTO passages(block, document, ordinal, layout, headings, term_ids, term_counts)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             self._rows,
         )
-        postings = codec.joined(self._parts)
-        self._connection.executemany(
-            "INSERT INTO found(rowid, words) VALUES (?, ?)",
-            zip(self._numbers, codec.words(postings, self._change.reference), strict=True),
-        )
-        self._change.passages += len(self._numbers)
-        self._change.length += int(postings.lengths.sum())
+        self._connection.executemany("INSERT INTO found(rowid, words) VALUES (?, ?)", self._words)
 
 
 class Change:

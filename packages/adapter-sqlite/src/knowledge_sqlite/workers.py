@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from knowledge_engine.analysis import Analyzer, Numbering
+from knowledge_sqlite.names import PackedText
 from knowledge_sqlite.preparing import prepare
 from knowledge_sqlite.store import Batch, Writer
 
@@ -89,7 +90,8 @@ class _Worker:
         self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-c", _BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
-        self._names = writer.names([])
+        self._terms = PackedText()
+        self._names = writer.names(self._terms)
         self._write(list(sys.path))
         self._write(analyzer)
 
@@ -101,11 +103,11 @@ class _Worker:
         """What it was told to do; None when it has ended."""
         assert self._process.stdout is not None
         try:
-            terms, documents, postings = pickle.load(self._process.stdout)  # noqa: S301 - our own process
+            terms, work = pickle.load(self._process.stdout)  # noqa: S301 - our own process
         except (OSError, EOFError, pickle.UnpicklingError):
             return None
-        self._names.terms += terms
-        return Batch(documents, postings, self._names)
+        self._terms.extend(terms)
+        return Batch(work, self._names)
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -138,7 +140,7 @@ def work() -> None:
                 documents = pickle.load(requests)  # noqa: S301
             except EOFError:
                 return
-            made, postings = prepare(documents, numbering)
-            pickle.dump((numbering.terms[told:], made, postings), replies, pickle.HIGHEST_PROTOCOL)
+            work = prepare(documents, numbering)
+            pickle.dump((numbering.terms[told:], work), replies, pickle.HIGHEST_PROTOCOL)
             replies.flush()
             told = len(numbering.terms)
