@@ -56,20 +56,23 @@ class Ingestion:
     def one(self, request: IngestRequest) -> Source:
         """Stores one."""
         known = _known(request)
-        batch = None
-        if isinstance(known, _Known):
-            [known] = self._compared([known])
-            if known.place is not None:
-                batch = self._writer.prepare([(known.source_id, known.raw)])
+        if not isinstance(known, _Known):
+            return self._alone(request)
+        batch = self._writer.prepare([(known.source_id, known.raw)])
         try:
             with self._changing() as connection:
-                if not isinstance(known, _Known) or batch is None:
-                    return self._other(connection, request)
                 [part] = batch.parts(connection)
                 source, new = self._decided(connection, known, part)
                 if new is not None:
                     self._writer.put(connection, [(part, new)])
                 return source
+        except RefusedError as error:
+            raise error.reason from error
+
+    def _alone(self, request: IngestRequest) -> Source:
+        try:
+            with self._changing() as connection:
+                return self._other(connection, request)
         except RefusedError as error:
             raise error.reason from error
 

@@ -18,6 +18,7 @@ from knowledge_sqlite.schema import VERSION, migrate, version_of
 from knowledge_sqlite.settings import SqliteSettings
 
 _MAX_IDLE_READERS = 8
+_LOG_PAGES = 4_000
 _CACHE_KIB, _READER_CACHE_KIB = 16_384, 4_096
 #: Between two looks whether the lock is free, in seconds; SQLite's own pauses grow too long to be fair.
 _LEAST_PAUSE, _MOST_PAUSE = 0.001, 0.02
@@ -221,6 +222,8 @@ class Database:
         if not self.place.memory:
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {self._settings.synchronous}")
+        # Of pages that are written again and again, the last state only is taken over from the log.
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         if version < VERSION:
             migrate(connection, self._analyzer)

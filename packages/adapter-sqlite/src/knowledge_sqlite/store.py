@@ -193,7 +193,7 @@ class Writer:
             if not hidden:
                 index.add(number, part)
         index.write()
-        change.write()
+        self._write(change)
 
     def index(self, connection: sqlite3.Connection, documents: Iterable[tuple[Part, int]]) -> None:
         """Puts the passages of stored documents, given with their numbers, in; there are none of them yet."""
@@ -202,7 +202,7 @@ class Writer:
         for part, number in documents:
             index.add(number, part)
         index.write()
-        change.write()
+        self._write(change)
 
     def _store(
         self, connection: sqlite3.Connection, change: Change, document: Prepared, new: NewDocument
@@ -248,7 +248,7 @@ class Writer:
         gone = self._unindex(connection, change, old.n)
         connection.execute("DELETE FROM documents WHERE n = ?", (old.n,))
         change.count(old.id, old.content_hash, _keys(old.metadata), -1)
-        change.write()
+        self._write(change)
         # What it stood for is found again: nothing else says those things now.
         for number, source_id, raw in stood_for:
             [part] = self.prepare([(source_id, raw)]).parts(connection)
@@ -261,7 +261,12 @@ class Writer:
         connection.execute("UPDATE documents SET superseded_by = ? WHERE n = ?", (by.n, old.n))
         change = Change(connection)
         self._unindex(connection, change, old.n)
+        self._write(change)
+
+    def _write(self, change: Change) -> None:
         change.write()
+        if self._removals:  # what the next transaction will find, if nobody else takes something out
+            self._removals = (self._removals[0] + change.removals,)
 
     def _unindex(self, connection: sqlite3.Connection, change: Change, document: int) -> set[int]:
         """Takes a document's passages out; the terms that they held."""
