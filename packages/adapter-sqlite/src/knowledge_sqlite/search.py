@@ -225,7 +225,7 @@ class Search:
             while seen.rest and seen.rest >= floor and seen.postings < max(_LEAST_READ, 2 * start):
                 seen.read()
             numbers, most = seen.open(floor)
-            if seen.rest < floor or not seen.rest:
+            if (seen.rest < floor or not seen.rest) and (floor or len(numbers) <= probes):
                 cost = len(distinct(numbers // BLOCK)) * _SCORING
                 if not seen.rest or cost <= 2 * seen.next.cost:
                     self._score(seen.take(numbers))
