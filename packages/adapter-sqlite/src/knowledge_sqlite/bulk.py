@@ -85,6 +85,8 @@ class Ingestion:
             for number, some in enumerate(_batches(requests, batch)):
                 ready = self._made(some)
                 if number < _BATCHES_ALONE or not workers.count:
+                    while under_way:
+                        yield from self._stored(*self._next(under_way, workers))
                     yield from self._stored(ready, self._writer.prepare(ready.documents))
                     continue
                 # A process gets its next documents before those that it has made ready are stored.

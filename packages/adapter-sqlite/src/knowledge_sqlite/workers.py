@@ -18,6 +18,7 @@ from knowledge_sqlite.store import Batch, Writer
 
 Documents = Sequence[tuple[str, bytes]]
 
+_PATIENCE_S = 10.0
 # The path comes first, so that the process finds the same packages; nothing of the host's main module is run again.
 _BOOT = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);from knowledge_sqlite.workers import work; work()"
@@ -115,8 +116,11 @@ class _Worker:
         with suppress(OSError):
             self._process.stdin.close()
         self._process.stdout.close()
-        self._process.terminate()
-        self._process.wait()
+        try:
+            self._process.wait(_PATIENCE_S)  # it ends when it notices
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def _write(self, value: object) -> bool:
         assert self._process.stdin is not None
@@ -130,17 +134,14 @@ class _Worker:
 
 def work() -> None:
     """What a process does: reads an analyzer and then documents, and writes what they become."""
-    requests = sys.stdin.buffer
-    with os.fdopen(os.dup(1), "wb") as replies:
-        os.dup2(2, 1)  # nobody else writes there
-        numbering = Numbering(pickle.load(requests))  # noqa: S301 - from the process that started this one
-        told = 0
+    requests, replies = sys.stdin.buffer, os.dup(1)
+    os.dup2(2, 1)  # nobody else writes there
+    numbering = Numbering(pickle.load(requests))  # noqa: S301 - from the process that started this one
+    told = 0
+    with suppress(EOFError, BrokenPipeError):  # nobody wants more
         while True:
-            try:
-                documents = pickle.load(requests)  # noqa: S301
-            except EOFError:
-                return
-            work = prepare(documents, numbering)
-            pickle.dump((numbering.terms[told:], work), replies, pickle.HIGHEST_PROTOCOL)
-            replies.flush()
+            work = prepare(pickle.load(requests), numbering)  # noqa: S301
+            reply = memoryview(pickle.dumps((numbering.terms[told:], work), pickle.HIGHEST_PROTOCOL))
             told = len(numbering.terms)
+            while reply:
+                reply = reply[os.write(replies, reply) :]
