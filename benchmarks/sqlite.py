@@ -26,11 +26,31 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from knowledge_engine.models import IngestRequest, Query
-from knowledge_engine.passages import parse_document
-from knowledge_sqlite import SqliteKnowledgeAdapter, SqliteSettings
+# What is ours is imported where it is used: a process that measures plain FTS5 has only that in memory.
+if TYPE_CHECKING:
+    from knowledge_engine.models import IngestRequest
+    from knowledge_sqlite import SqliteKnowledgeAdapter
+
+
+def opened(path: str, **settings: Any) -> SqliteKnowledgeAdapter:
+    from knowledge_sqlite import SqliteKnowledgeAdapter, SqliteSettings
+
+    return SqliteKnowledgeAdapter(SqliteSettings(path=path, **settings))
+
+
+def request(source_id: str, content: bytes) -> IngestRequest:
+    from knowledge_engine.models import IngestRequest
+
+    return IngestRequest(id=source_id, content=content)
+
+
+def ask(adapter: SqliteKnowledgeAdapter, words: str) -> object:
+    from knowledge_engine.models import Query
+
+    return adapter.query(Query(query=words))
+
 
 QUERIES, UPSERTS, CROWD, WRITES = 300, 300, 4, 1_000
 WORDS = re.compile(r"[^\W_]+")
@@ -44,6 +64,8 @@ def files(folder: Path, most: int) -> list[Path]:
 
 def queries(paths: Sequence[Path]) -> list[str]:
     """Words of a title and words of a body, by turns."""
+    from knowledge_engine.passages import parse_document
+
     draw, found = random.Random(7), list[str]()
     while len(found) < QUERIES:
         path = draw.choice(paths)
@@ -85,15 +107,15 @@ def plain_import(path: str, paths: Sequence[Path]) -> dict[str, float]:
 
 def ours_import(path: str, paths: Sequence[Path]) -> dict[str, float]:
     start = time.perf_counter()
-    adapter = SqliteKnowledgeAdapter(SqliteSettings(path=path))
-    requests = (IngestRequest(id=str(one).lstrip("/"), content=one.read_bytes()) for one in paths)
+    adapter = opened(path)
+    requests = (request(str(one).lstrip("/"), one.read_bytes()) for one in paths)
     failed = [source for source in adapter.ingest_many(requests) if source.status == "failed"]
     assert not failed, failed[:3]
     adapter.dispose()
     return {"import s": time.perf_counter() - start}
 
 
-def asked(ask: Callable[[str], object]) -> dict[str, float]:
+def asked(call: Callable[[str], object]) -> dict[str, float]:
     """Twice: the first time the process is new, the second it has seen these words."""
     wanted = json.loads(os.environ["BENCH_QUERIES"])
     found = dict[str, float]()
@@ -101,7 +123,7 @@ def asked(ask: Callable[[str], object]) -> dict[str, float]:
         took = []
         for each in wanted:
             start = time.perf_counter()
-            ask(each)
+            call(each)
             took.append((time.perf_counter() - start) * 1000)
         found |= {f"query p50 ms, {name}": statistics.median(took), f"query p99 ms, {name}": percentile(took, 99)}
     return found
@@ -110,18 +132,18 @@ def asked(ask: Callable[[str], object]) -> dict[str, float]:
 def plain_query(path: str, _: Sequence[Path]) -> dict[str, float]:
     connection = plain_open(path)
 
-    def ask(text: str) -> object:
+    def matching(text: str) -> object:
         expression = " OR ".join(f'"{word}"' for word in WORDS.findall(text))
         return connection.execute(
             "SELECT id, rank FROM t WHERE t MATCH ? ORDER BY rank LIMIT 10", (expression,)
         ).fetchall()
 
-    return asked(ask)
+    return asked(matching)
 
 
 def ours_query(path: str, _: Sequence[Path]) -> dict[str, float]:
-    adapter = SqliteKnowledgeAdapter(SqliteSettings(path=path))
-    return asked(lambda text: adapter.query(Query(query=text)))
+    adapter = opened(path)
+    return asked(lambda text: ask(adapter, text))
 
 
 def put_in(put: Callable[[int, bytes], object], paths: Sequence[Path]) -> dict[str, float]:
@@ -147,8 +169,8 @@ def plain_upsert(path: str, paths: Sequence[Path]) -> dict[str, float]:
 
 
 def ours_upsert(path: str, paths: Sequence[Path]) -> dict[str, float]:
-    adapter = SqliteKnowledgeAdapter(SqliteSettings(path=path))
-    return put_in(lambda number, raw: adapter.ingest(IngestRequest(id=f"new-{number}.md", content=raw)), paths)
+    adapter = opened(path)
+    return put_in(lambda number, raw: adapter.ingest(request(f"new-{number}.md", raw)), paths)
 
 
 TASKS = {
@@ -224,24 +246,24 @@ def report(rounds: Sequence[tuple[dict[str, float], dict[str, float]]]) -> None:
 
 def crowd_reader(path: str) -> None:
     """Asks until its input ends; tells how long each question took."""
-    adapter = SqliteKnowledgeAdapter(SqliteSettings(path=path, busy_timeout_s=60))
-    adapter.query(Query(query="valve"))
+    adapter = opened(path, busy_timeout_s=60)
+    ask(adapter, "valve")
     print("ready", flush=True)
     took = list[float]()
     for line in sys.stdin:
         start = time.perf_counter()
-        adapter.query(Query(query=line))
+        ask(adapter, line)
         took.append((time.perf_counter() - start) * 1000)
         print("done", flush=True)
     print(json.dumps(took), flush=True)
 
 
 def crowd_writer(path: str, number: int) -> None:
-    adapter = SqliteKnowledgeAdapter(SqliteSettings(path=path, busy_timeout_s=60))
+    adapter = opened(path, busy_timeout_s=60)
     print("ready", flush=True)
     sys.stdin.readline()
     for at in range(WRITES):
-        adapter.ingest(IngestRequest(id=f"new/{number}/{at}.md", content=document(10_000 * number + at)))
+        adapter.ingest(request(f"new/{number}/{at}.md", document(10_000 * number + at)))
     print(json.dumps([]), flush=True)
 
 
@@ -282,7 +304,7 @@ def reads(path: str, busy: Callable[[int], bool]) -> list[float]:
 def crowd() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/kb.db"
-        adapter = SqliteKnowledgeAdapter(SqliteSettings(path=path))
+        adapter = opened(path)
         stored = 5_000
         for _ in adapter.ingest_many(requests(stored)):
             pass
@@ -307,7 +329,7 @@ def crowd() -> None:
 
 
 def requests(count: int) -> Iterator[IngestRequest]:
-    return (IngestRequest(id=f"old/{number}.md", content=document(number)) for number in range(count))
+    return (request(f"old/{number}.md", document(number)) for number in range(count))
 
 
 def main() -> None:

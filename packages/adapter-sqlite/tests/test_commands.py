@@ -16,6 +16,7 @@ from knowledge_engine.cli import Session, knowledge
 from knowledge_engine.errors import ConfigurationError, ReadOnlyError, UnavailableError
 from knowledge_engine.models import IngestRequest, Query
 from knowledge_sqlite import SqliteKnowledgeAdapter
+from knowledge_sqlite.errors import DamagedError
 
 CONTENTS = "SELECT id, content FROM documents JOIN contents USING (n) ORDER BY id"
 Open = Callable[..., SqliteKnowledgeAdapter]
@@ -117,6 +118,17 @@ def test_a_database_without_its_counts_is_repaired_when_it_is_opened(
     again = open_db()
     assert again.check() == ()
     assert len(again.query(Query(query="impeller")).hits) == 3
+
+
+def test_a_database_without_its_counts_says_so_to_whoever_only_reads(
+    filled: SqliteKnowledgeAdapter, open_db: Open
+) -> None:
+    change(filled, "DELETE FROM state")
+    filled.dispose()
+    reader = open_db(read_only=True)
+    assert (reader.health_check().status, "Open it once for writing" in reader.health_check().message) == ("down", True)
+    with pytest.raises(DamagedError, match="lacks its counts"):
+        reader.query(Query(query="impeller"))
 
 
 def test_a_document_of_a_broken_index_can_be_erased(filled: SqliteKnowledgeAdapter) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from knowledge_engine.errors import BusyError, ConfigurationError, ReadOnlyError, UnavailableError
 from knowledge_sqlite.errors import is_busy, meaning, translated
 from knowledge_sqlite.place import Identity, Place, Stamp
-from knowledge_sqlite.schema import VERSION, migrate, version_of
+from knowledge_sqlite.schema import VERSION, migrate, state_row, version_of
 from knowledge_sqlite.settings import SqliteSettings
 
 _MAX_IDLE_READERS = 8
@@ -129,7 +129,7 @@ class Database:
         """Differs when the index is another one than before."""
         return (
             self._identity,
-            *connection.execute("SELECT revision, passages, removals, analyzer FROM state").fetchone(),
+            *state_row(connection, "revision, passages, removals, analyzer"),
         )
 
     def close(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from knowledge_engine.errors import ConfigurationError
+from knowledge_sqlite.errors import DamagedError
 
 #: "kpkt": tells a knowledge database from those of other programs.
 APPLICATION_ID = 0x6B706B74
@@ -117,6 +119,18 @@ def version_of(connection: sqlite3.Connection) -> int:
     if version > VERSION:
         raise newer_version(version)
     return int(version) if tables else 0
+
+
+def state_row(connection: sqlite3.Connection, columns: str) -> tuple[Any, ...]:
+    """Some columns of the one row of `state`.
+
+    Raises:
+        DamagedError: When it is not there.
+    """
+    row: tuple[Any, ...] | None = connection.execute(f"SELECT {columns} FROM state").fetchone()  # noqa: S608
+    if row is None:
+        raise DamagedError("The database lacks its counts", mend="Open it once for writing: they are made anew.")
+    return row
 
 
 def other_program() -> ConfigurationError:

@@ -24,6 +24,7 @@ from knowledge_engine.ranking import bm25_term, length_norm, term_weights
 from knowledge_sqlite import codec
 from knowledge_sqlite.codec import BLOCK, Blocks, Numbers, Row, distinct
 from knowledge_sqlite.counts import Held, Known
+from knowledge_sqlite.schema import state_row
 
 _GROWTH = 4
 # Rounding may lift a score above what its terms can reach on paper.
@@ -184,7 +185,7 @@ class Search:
     ) -> None:
         self._connection, self._known = connection, known
         self._allowed, self._wanted, self._per_source = allowed, wanted, per_source
-        passages, length, reference = connection.execute("SELECT passages, length, reference FROM state").fetchone()
+        passages, length, reference = state_row(connection, "passages, length, reference")
         self._average = length / passages if passages else 0.0
         weights = term_weights(words, lambda term: known.held(connection, term).passages, passages) if passages else {}
         held = {term: known.held(connection, term) for term in weights}

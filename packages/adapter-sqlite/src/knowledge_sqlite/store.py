@@ -23,6 +23,7 @@ from knowledge_sqlite.codec import BLOCK, Row
 from knowledge_sqlite.errors import meaning, too_large
 from knowledge_sqlite.names import Names, drop_unused
 from knowledge_sqlite.preparing import Prepared, Work, prepare
+from knowledge_sqlite.schema import state_row
 
 #: With more terms than these a numbering begins anew.
 _MAX_TERMS = 400_000
@@ -91,7 +92,7 @@ def content(connection: sqlite3.Connection, source_id: str) -> bytes | None:
 
 def state(connection: sqlite3.Connection, analyzer: str) -> IndexState:
     """What answers from this state of the file say of it; words were cut by another analyzer where it is stale."""
-    documents, revision, made_by = connection.execute("SELECT documents, revision, analyzer FROM state").fetchone()
+    documents, revision, made_by = state_row(connection, "documents, revision, analyzer")
     return IndexState(
         state="ready" if made_by == analyzer else "stale", documents=documents, revision=Revision.of(revision).value
     )
@@ -125,7 +126,7 @@ class Batch(NamedTuple):
 
     def parts(self, connection: sqlite3.Connection) -> Iterator[Part]:
         """Each document, for one transaction."""
-        (reference,) = connection.execute("SELECT reference FROM state").fetchone()
+        (reference,) = state_row(connection, "reference")
         postings = self.work.postings
         postings = postings._replace(ids=self.names.numbers(connection, postings.ids))
         rows, words = codec.Rows(self.work.spans, postings), codec.words(postings, reference)
@@ -320,7 +321,7 @@ class Change:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        revision, self.reference = connection.execute("SELECT revision, reference FROM state").fetchone()
+        revision, self.reference = state_row(connection, "revision, reference")
         self._revision = Revision.of(revision)
         self._keys = Counter[str]()
         self.documents = self.passages = self.length = self.removals = 0
