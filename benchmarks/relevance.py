@@ -103,9 +103,8 @@ def main() -> int:
         print(f"no collections below {root}: nothing was measured (see the head of this file for the format)")
         return 0
     failed = False
-    print(
-        f"{'collection':<16}{'documents':>10}{'nDCG@10':>9}{'target':>8}{'library':>9}{'build s':>9}{'query ms':>10}{'not sqlite':>11}"
-    )
+    heads = ("documents", 10), ("nDCG@10", 9), ("target", 8), ("library", 9), ("build s", 9), ("query ms", 10)
+    print(f"{'collection':<16}" + "".join(f"{head:>{width}}" for head, width in (*heads, ("not sqlite", 11))))
     for collection in found:
         got = measure(collection)
         target, library = TARGETS.get(collection.name, (0.0, math.nan))
