@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from knowledge_engine.errors import InvalidArgumentError, InvalidFrontmatterError
 from knowledge_engine.frontmatter import compose_document, is_text_field, parse_frontmatter, update_frontmatter
+from knowledge_engine.frontmatter._plain import plain_block
 from knowledge_engine.frontmatter._scalars import typed
 from knowledge_engine.frontmatter._yaml import FASTEST, PureParser, read_block
 
@@ -226,3 +227,36 @@ def test_an_update_of_a_plain_block_keeps_the_bytes_of_all_other_keys(
             position = result.index(kept, position) + len(kept)
     for comment in [comment for _, comment in entries if comment.strip()]:
         assert comment.strip().encode() in result
+
+
+PLAIN_VALUES = st.sampled_from(
+    [
+        *("", " ", " x", " Two words", " 'one'", ' "two: #"', " 12", " 1.50", " true", " ~", " null", " 2024-01-02"),
+        *(" a:b", " a: b", " x #y", " x#y", " - z", " [a]", " {a}", " é", " 'it''s'", ' "\\n"', " a  b", " x ", " |"),
+        *(" &a", " *a", " !t", " ...", " <b>", " 10:30", " http://x/y", " a:", " .5", " (x)", " %x", " @x", " `x`"),
+        *(" ?", " x\ty", " -5", " 0x1F", " y'z", ' y"z'),
+    ]
+)
+PLAIN_KEYS = st.sampled_from(["a", "b", "title", "ms.date", "tags", "x:y", "null", "_k-1", "created"])
+PLAIN_LINES = st.one_of(
+    st.builds("{}:{}".format, PLAIN_KEYS, PLAIN_VALUES),
+    st.builds("{}-{}".format, st.sampled_from(["", " ", "  "]), PLAIN_VALUES),
+    st.sampled_from(["", " ", "# c", "  more", "---", "...", "? k", "<<: a"]),
+)
+
+
+@settings(max_examples=1500)
+@given(st.lists(PLAIN_LINES, max_size=7).map("\n".join) | st.text("ab:- \n'\"#", max_size=12))
+def test_what_is_read_without_a_parser_is_what_the_parser_says(text: str) -> None:
+    quick = plain_block(text)
+    issues: list[object] = []
+    slow = read_block(text, lambda *issue: issues.append(issue))
+    if quick is not None:
+        assert not issues
+        assert json.dumps(quick) == json.dumps(slow.metadata)
+
+
+def test_most_blocks_need_no_parser() -> None:
+    text = "title: 'About: pumps'\nms.date: 05/31/2018\ntags:\n- S7-1200\n- valve\nrating: 4\nempty:\nnone: null\n"
+    found = plain_block(text)
+    assert found == {"title": "About: pumps", "ms.date": "05/31/2018", "tags": ["S7-1200", "valve"], "rating": 4}

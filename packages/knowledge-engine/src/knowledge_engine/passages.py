@@ -263,6 +263,8 @@ def _pieces(raw: bytes, start: int, end: int, fences: _Spans) -> list[tuple[int,
     if len(text) <= MAX_PASSAGE_CHARS:
         return [(start, end)]
     cuts = _cuts(text, _fenced(raw, start, end, fences))
+    if len(text) == end - start:  # a byte a character
+        return list(pairwise(start + cut for cut in cuts))
     bounds = [start]
     for left, right in pairwise(cuts):
         bounds.append(bounds[-1] + len(text[left:right].encode("utf-8", "surrogateescape")))
@@ -293,8 +295,12 @@ def _cuts(text: str, fences: list[tuple[int, int]]) -> list[int]:
 def _cut(window: str, ideal: float, at: int, fences: list[tuple[int, int]]) -> int:
     """The best end of a piece that begins at `at`: not within code, if there is any other."""
     within = []
+    # No match spans a character that is not blank: those that end in the second half are found from such a one on.
+    start = max(0, int(ideal / 2) - 1)
+    while start and window[start].isspace():
+        start -= 1
     for pattern in (_BLANK_LINE, _LINE, _SENTENCE, _WORD_GAP):
-        ends = [end for match in pattern.finditer(window) if (end := match.end()) >= ideal / 2]
+        ends = [end for match in pattern.finditer(window, start) if (end := match.end()) >= ideal / 2]
         ends.sort(key=lambda end: abs(end - ideal))
         for end in ends:
             # The fence that begins last before that end.

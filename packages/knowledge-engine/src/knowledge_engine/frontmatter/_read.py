@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from knowledge_engine.frontmatter._plain import plain_block
 from knowledge_engine.frontmatter._yaml import Block, line_of, read_block
 from knowledge_engine.models import DocumentIssue, Metadata, Severity
 
@@ -152,4 +153,6 @@ def _parse_block(raw: bytes, fences: Fences, issues: _Issues) -> Block:
         line = line_of(data[: error.start].decode(), error.start)
         problem = "The block is not UTF-8; wrong bytes are shown as U+FFFD"
         issues.add("encoding-invalid", line + 2, problem, "Save the file as UTF-8.", "warning")
+    if (metadata := plain_block(text)) is not None:
+        return Block(metadata)
     return read_block(text, issues.in_block)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 #: Integers beyond it are not exact in every JSON reader.
@@ -21,6 +22,7 @@ _INT = re.compile(r"0|-?[1-9][0-9]{0,15}")
 _FLOAT = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:e[+-][0-9]{2,3})?")
 
 
+@lru_cache(maxsize=4096)
 def is_text_field(key: str) -> bool:
     """Whether the values of that top-level key, and all inside them, stay text as typed.
 
