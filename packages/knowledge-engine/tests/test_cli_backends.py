@@ -120,7 +120,8 @@ def test_serve_lists_the_transports_that_are_there_could_be_there_and_are_broken
     install_wire(install_plugin)
     install_wire(install_plugin, "import no_such_module_anywhere", name="torn")
     text = " ".join(invoke("serve", "--help").stdout.split())
-    assert "Transports: wamp Procedures on a WAMP router" in text
+    assert "Transports: http REST and agent tools over HTTP" in text
+    assert "wamp Procedures on a WAMP router" in text
     assert "wire Writes answers down. Not installed:" in text
     assert "mcp Install the distribution kpkit-mcp." in text
     assert "Not available: The plugin 'torn' of torn-dist does not load: ModuleNotFoundError" in text
