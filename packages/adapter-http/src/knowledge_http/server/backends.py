@@ -15,6 +15,7 @@ from knowledge_engine.lanes import Lane, run_in_lane
 from knowledge_engine.service import KnowledgeService
 from knowledge_http.errors import ForbiddenError
 from knowledge_http.grants import Grant
+from knowledge_http.server.kept import KeptAnswers
 from knowledge_http.settings import HttpSettings
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class Room:
         self._timeout_s = settings.timeout_s
         self._most = most * (_WAITING_PER_PLACE + 1)
         self._held = 0
+        self.kept = KeptAnswers(lambda: self.run(service.revision), service.fresh_for_s)
 
     @cached_property
     def tools(self) -> AgentTools:
@@ -143,7 +145,7 @@ class Served:
     @property
     def all_rooms(self) -> tuple[Room, ...]:
         """Those of single backends, and of several as one."""
-        joint = [view.room for view in self._views.values() if view.room.name == ""]
+        joint = [view.room for view in self._views.values() if view.is_joint]
         return (*self.rooms.values(), *joint)
 
     def view(self, grant: Grant, backend: str | None) -> View:
@@ -165,6 +167,11 @@ class Served:
         if len(self.rooms) == 1:
             return self._kept(visible, lambda: View(self.rooms, None))
         return self._kept(visible, lambda: self._joint(visible))
+
+    def forget(self) -> None:
+        """Something was written: no answer of before is given again."""
+        for room in self.all_rooms:
+            room.kept.forget()
 
     def close(self) -> None:
         """Takes no more calls."""

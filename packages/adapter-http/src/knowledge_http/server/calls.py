@@ -70,6 +70,7 @@ class Call:
         self._receive = receive
         self._raw_id = raw_id
         self._held = 0
+        self._body: bytes | None = None
         self.arguments = operation.arguments(scope.get("query_string", b""))
 
     @cached_property
@@ -121,6 +122,11 @@ class Call:
         Raises:
             TooLargeError, BodyTimeoutError, UnsupportedMediaTypeError: For what their names say.
         """
+        if self._body is None:
+            self._body = await self._taken()
+        return self._body
+
+    async def _taken(self) -> bytes:
         if (encoding := self.header(b"content-encoding")) not in (None, "", "identity"):
             raise UnsupportedMediaTypeError(
                 f"The body is encoded as {encoding[:40]!r}" if encoding else "", mend="Send it as it is."

@@ -81,6 +81,10 @@ class Operation:
     answer: str | Mapping[str, Any] | None = None
     statuses: tuple[int, ...] = (200,)
     problems: tuple[int, ...] = ()
+    #: The same answer may be given to the same question, as long as no document changes.
+    kept: bool = False
+    #: Something is changed by it.
+    writes: bool = False
     #: Answered to everyone.
     public: bool = False
     help: str = ""

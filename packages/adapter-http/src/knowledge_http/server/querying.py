@@ -21,6 +21,7 @@ from knowledge_http.server.rendering import Answer, json_answer
 
 TOOLS = ("list", "get", "query")
 MAX_CITATIONS = 1_000
+_SHARE_OF_TIMEOUT = 0.7
 
 
 class Cited(BaseModel):
@@ -66,7 +67,17 @@ async def _asked(call: Call, query: Query) -> Answer:
     # The service refuses what the contract of backends has an answer for.
     is_blank = call.arguments.get("blank", False) and not query.query.strip()
     ask = service.provider.query if is_blank else service.query
-    return await call.view.room.run(lambda: json_answer(ask(query), gzip=gzip))
+    # An index that is being built is told of, before the call would be given up.
+    patience = call.api.settings.timeout_s * _SHARE_OF_TIMEOUT
+    if query.wait_s is None or query.wait_s > patience:
+        query = query.model_copy(update={"wait_s": patience})
+
+    def work() -> Answer:
+        result = ask(query)
+        # A backend that did not answer is a warning, and an index that is being built soon says more.
+        return json_answer(result, gzip=gzip, keep=result.index.state == "ready" and not result.warnings)
+
+    return await call.view.room.run(work)
 
 
 async def verify(call: Call) -> Answer:
@@ -109,13 +120,20 @@ async def call_tool(call: Call) -> Answer:
     arguments = _arguments(data)
     gzip, room = call.gzip, call.view.room
     if name in TOOLS:
-        return await room.run(lambda: json_answer(room.tools.call(name, arguments), gzip=gzip))
+        return await room.run(lambda: _tool_answer(room.tools.call(name, arguments), gzip))
     tool = call.api.extensions.agent_tools.get(name)
     if tool is None:
         known = ", ".join((*TOOLS, *call.api.extensions.agent_tools))
         raise PathNotFoundError(f"There is no tool {name[:80]!r}", mend=f"The tools are: {known}.")
     check_scope(call.grant, tool.scope)
-    return await call.api.extra_room.run(lambda: json_answer(dict(tool.call(arguments)), gzip=gzip))
+    return await call.api.extra_room.run(lambda: json_answer(dict(tool.call(arguments)), gzip=gzip, keep=False))
+
+
+def _tool_answer(answer: dict[str, JsonValue], gzip: bool) -> Answer:
+    index = answer.get("index")
+    settled = not isinstance(index, dict) or index.get("state") == "ready"
+    # An error may have been of this moment, and a warning of a backend that did not answer.
+    return json_answer(answer, gzip=gzip, keep=settled and "error" not in answer and not answer.get("warnings"))
 
 
 def _arguments(data: bytes) -> dict[str, Any]:

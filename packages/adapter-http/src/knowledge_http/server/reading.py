@@ -63,7 +63,7 @@ async def _listed(call: Call, asked: ListRequest) -> Answer:
         found = service.list(
             query=asked.query, filter=asked.filter, limit=asked.limit, cursor=asked.cursor, facets=asked.facets
         )
-        return json_answer(found, gzip=gzip)
+        return json_answer(found, gzip=gzip, keep=not found.warnings)
 
     return await call.view.room.run(work)
 

@@ -32,6 +32,8 @@ class Answer(NamedTuple):
     body: bytes = b""
     media_type: bytes = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    #: The next who asks the same may get it too, as long as no document changes.
+    keep: bool = True
 
 
 def json_bytes(value: BaseModel | Mapping[str, Any]) -> bytes:
@@ -46,10 +48,15 @@ def json_bytes(value: BaseModel | Mapping[str, Any]) -> bytes:
 
 
 def json_answer(
-    value: BaseModel | Mapping[str, Any], *, status: int = 200, gzip: bool = False, headers: Headers | None = None
+    value: BaseModel | Mapping[str, Any],
+    *,
+    status: int = 200,
+    gzip: bool = False,
+    headers: Headers | None = None,
+    keep: bool = True,
 ) -> Answer:
     """An answer of JSON, compressed if the caller takes that and it is worth it."""
-    return compressed(Answer(status, json_bytes(value), headers=tuple(headers or ())), gzip)
+    return compressed(Answer(status, json_bytes(value), headers=tuple(headers or ()), keep=keep), gzip)
 
 
 def compressed(answer: Answer, gzip: bool) -> Answer:

@@ -95,9 +95,25 @@ class ApiRoute(BaseRoute):
             )
         call = Call(self._api, operation, scope, receive, found.raw_id)
         try:
+            if operation.kept:
+                return await self._kept(operation, call, found)
             return await operation.run(call)
         finally:
+            if operation.writes:  # also where it failed: it may have been half-way
+                self._api.served.forget()
             call.close()
+
+    @staticmethod
+    async def _kept(operation: Operation, call: Call, found: Found) -> Answer:
+        body = await call.json_body() if operation.method == "POST" else b""
+        kept = call.view.room.kept
+        key = (operation.name, found.raw_id, call.scope.get("query_string", b""), body, call.gzip)
+        answer = kept.find(key)
+        if answer is None:
+            generation = kept.generation
+            answer = await operation.run(call)
+            kept.put(key, answer, generation)
+        return answer
 
     def url_path_for(self, name: str, /, **_: Any) -> Any:
         """See `BaseRoute.url_path_for`: these have no names."""

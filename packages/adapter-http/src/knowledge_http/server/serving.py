@@ -8,12 +8,15 @@ import signal
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import uvicorn
 
 from knowledge_engine.errors import UnavailableError
+from knowledge_engine.lanes import run_apart
 from knowledge_engine.logs import log_json
+from knowledge_engine.models import Query
 from knowledge_engine.service import KnowledgeService
 from knowledge_http.server.app import create_app
 from knowledge_http.server.protocol import Connections, LimitedProtocol
@@ -51,6 +54,9 @@ def serve(
     log_json("knowledge_http", "knowledge_engine")
     app = create_app(services, settings, environ=environ)
     listening = listen(settings.host, settings.port)
+    for name, service in services.items():
+        # So that the first question need not wait for an index.
+        run_apart(f"{name}-warming", partial(service.provider.query, Query(query="begin", top_k=1)))
     try:
         runner = uvicorn.Config(app, loop="auto", log_config=None).get_loop_factory()
         with asyncio.Runner(loop_factory=runner) as running:

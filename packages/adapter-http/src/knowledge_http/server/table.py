@@ -20,18 +20,18 @@ _PAGE = (_BACKEND, _FILTER, _WHERE, _CURSOR)
 
 OPERATIONS: Sequence[Operation] = (
     Operation(
-        "GET", "/v1/sources", "listSources", "Documents, by id or best first", reading.list_sources,
+        "GET", "/v1/sources", "listSources", "Documents, by id or best first", reading.list_sources, kept=True,
         params=(Param("query", "text", "Words of title, summary, keywords and the like"), *_PAGE, _LIMIT,
                 Param("facets", "boolean", "Counts the values of each metadata key")),
         answer="SourceList",
         problems=(400, 404),
     ),
     Operation(
-        "POST", "/v1/list", "listSourcesByBody", "The same, for long filters", reading.list_by_body,
+        "POST", "/v1/list", "listSourcesByBody", "The same, for long filters", reading.list_by_body, kept=True,
         params=(_BACKEND,), body="ListRequest", answer="SourceList", problems=(400, 404),
     ),
     Operation(
-        "GET", "/v1/sources/{id}", "getSource", "A document's metadata, outline, links and issues", reading.get_source,
+        "GET", "/v1/sources/{id}", "getSource", "A document, its outline, links and issues", reading.get_source, kept=True,
         params=(_BACKEND, _EXACT, Param("detail", "boolean", "false leaves out outline, links and issues")),
         answer="SourceDetail", problems=(400, 404, 409),
     ),
@@ -48,30 +48,30 @@ OPERATIONS: Sequence[Operation] = (
         params=(_BACKEND,), answer="Provenance", problems=(400, 404),
     ),
     Operation(
-        "PUT", "/v1/sources/{id}", "putSource", "Stores a document, byte for byte", writing.put_source,
+        "PUT", "/v1/sources/{id}", "putSource", "Stores a document, byte for byte", writing.put_source, writes=True,
         scope="write", params=(_BACKEND,), body="bytes", answer="Source", statuses=(200, 201),
         problems=(400, 403, 404, 412, 413, 422), help="If-Match: the version that it replaces. If-None-Match: *: none.",
     ),
     Operation(
-        "DELETE", "/v1/sources/{id}", "deleteSource", "Deletes a document", writing.delete_source,
+        "DELETE", "/v1/sources/{id}", "deleteSource", "Deletes a document", writing.delete_source, writes=True,
         scope="write", params=(_BACKEND,), statuses=(204,), problems=(400, 403, 404, 412, 422),
     ),
     Operation(
-        "POST", "/v1/sources", "ingestSource", "Stores a document by its parts, or new metadata", writing.ingest,
+        "POST", "/v1/sources", "ingestSource", "Stores a document by its parts", writing.ingest, writes=True,
         scope="write", params=(_BACKEND,), body="IngestBody", answer="Source", statuses=(200, 201),
         problems=(400, 403, 404, 412, 422),
     ),
     Operation(
-        "POST", "/v1/supersede", "supersedeSource", "Lets a document stand for another one", writing.supersede,
+        "POST", "/v1/supersede", "supersedeSource", "Lets another document stand for it", writing.supersede, writes=True,
         scope="write", params=(_BACKEND,), body="SupersedeBody", statuses=(204,), problems=(400, 403, 404, 422),
     ),
     Operation(
-        "POST", "/v1/query", "query", "Passages that answer, best first, with citations", querying.query_by_body,
+        "POST", "/v1/query", "query", "Passages that answer, with citations", querying.query_by_body, kept=True,
         params=(_BACKEND, Param("blank", "boolean", "Answers an empty question by no hits, instead of an error")),
         body="Query", answer="QueryResult", problems=(400, 404),
     ),
     Operation(
-        "GET", "/v1/query", "queryByUrl", "The same, as a link", querying.query_by_url,
+        "GET", "/v1/query", "queryByUrl", "The same, as a link", querying.query_by_url, kept=True,
         params=(
             Param("q", "text", "The question", required=True), *_PAGE,
             Param("top_k", "integer", "At most so many hits; 10 if not given", minimum=1),
@@ -93,7 +93,7 @@ OPERATIONS: Sequence[Operation] = (
     ),
     Operation(
         "POST", "/v1/tools/{tool}", "callTool", "A tool for agents: list, get, query, and those of extensions",
-        querying.call_tool, params=(_BACKEND,), body=_OBJECT, answer=_OBJECT, problems=(400, 403, 404),
+        querying.call_tool, kept=True, params=(_BACKEND,), body=_OBJECT, answer=_OBJECT, problems=(400, 403, 404),
         help="Failures are answered by 200 too, with error, code and mend beside the tool's usual keys.",
     ),
     Operation(
@@ -106,7 +106,7 @@ OPERATIONS: Sequence[Operation] = (
         answer="Changes", problems=(400, 404),
     ),
     Operation(
-        "POST", "/v1/refresh", "refresh", "Looks for what changed, now", writing.refresh,
+        "POST", "/v1/refresh", "refresh", "Looks for what changed, now", writing.refresh, writes=True,
         scope="admin", params=(_BACKEND,), body="RefreshBody", answer="Refreshed", problems=(400, 403, 404),
     ),
     Operation(
