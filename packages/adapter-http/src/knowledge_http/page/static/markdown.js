@@ -228,6 +228,7 @@ class Writer {
 
   emphasis(parent, start, end) {
     const text = this.text.slice(start, end);
+    const missing = new Set();
     let from = 0;
     // What is very long is no prose, and looking for pairs in it takes long.
     const found = text.length > MOST_INLINE ? [] : text.matchAll(INLINE);
@@ -236,7 +237,9 @@ class Writer {
       const mark = open[0];
       const inside = open.index + mark.length;
       if (mark[0] === "_" && /\w/.test(text[open.index - 1] || "")) continue;
+      if (missing.has(mark)) continue;
       const close = text.indexOf(mark, inside + 1);
+      if (close < 0) missing.add(mark);
       if (close < 0 || (mark[0] !== "`" && /\s/.test(text[close - 1]))) continue;
       this.slice(parent, start + from, start + open.index);
       const element = h(mark[0] === "`" ? "code" : mark.length === 2 ? "strong" : "em");
