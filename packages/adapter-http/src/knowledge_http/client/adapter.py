@@ -148,10 +148,11 @@ class HttpKnowledgeAdapter:
         self._check_writable()
         if request.id is not None:
             _path(request.id)
-        given = _dumped(request, exclude={"content"})
+        given = _dumped(request, exclude={"content", "if_match"})
+        headers = {} if request.if_match is None else _if_match(request.if_match)
         if request.content is not None:
             given["content"] = base64.b64encode(request.content).decode()
-        return _model(Source, self._post("/v1/sources", given, reads=False).json())
+        return _model(Source, self._post("/v1/sources", given, headers=headers, reads=False).json())
 
     def delete_source(self, source_id: str, *, if_match: str | None = None) -> None:
         """See `IngestingProvider.delete_source`."""
@@ -225,7 +226,13 @@ class HttpKnowledgeAdapter:
         return self._transport.call("GET", path, params=self._params(params), reads=True)
 
     def _post(
-        self, path: str, given: Mapping[str, Any], *, params: Mapping[str, str] | None = None, reads: bool
+        self,
+        path: str,
+        given: Mapping[str, Any],
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        reads: bool,
     ) -> Reply:
         try:
             body = json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
@@ -234,7 +241,9 @@ class HttpKnowledgeAdapter:
                 "Half a surrogate pair, a NaN, an infinity or a number of thousands of digits cannot be sent",
                 mend="Write them otherwise.",
             ) from None
-        return self._transport.call("POST", path, params=self._params(params), body=body, headers=_JSON, reads=reads)
+        return self._transport.call(
+            "POST", path, params=self._params(params), body=body, headers={**_JSON, **(headers or {})}, reads=reads
+        )
 
 
 def create_standalone_http_adapter(environ: Mapping[str, str] = os.environ) -> HttpKnowledgeAdapter:

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from starlette.routing import BaseRoute, Mount
 
 from knowledge_engine.extensions import Extensions, collect_extensions
+from knowledge_engine.ports import IngestingProvider, SupersedingProvider
 from knowledge_engine.service import KnowledgeService
 from knowledge_http.server.access import Hosts, Tokens
 from knowledge_http.server.api import Api
@@ -74,11 +75,22 @@ def create_app(
         *page,
     ]
     app.router.default = nothing_there
-    document = describe(OPERATIONS, with_tokens=settings.has_tokens)
+    document = describe(_possible(services), with_tokens=settings.has_tokens)
     app.openapi = lambda: document  # type: ignore[method-assign]
     public = {"/", "/page/", *(each.path for each in operations if each.public)}
     app.add_middleware(Gate, api=api, tokens=tokens, hosts=hosts, public=public)
     return app
+
+
+def _possible(services: Mapping[str, KnowledgeService]) -> list[Operation]:
+    """The operations that some backend has; the others would refuse whatever they are sent."""
+    providers = [service.provider for service in services.values()]
+    lacking = set()
+    if not any(isinstance(provider, IngestingProvider) for provider in providers):
+        lacking |= {"putSource", "ingestSource", "deleteSource"}
+    if not any(isinstance(provider, SupersedingProvider) for provider in providers):
+        lacking.add("supersedeSource")
+    return [operation for operation in OPERATIONS if operation.name not in lacking]
 
 
 def _page_routes(extensions: Extensions) -> list[BaseRoute]:

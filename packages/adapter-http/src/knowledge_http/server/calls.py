@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from functools import cached_property
@@ -214,7 +215,16 @@ def parsed(kind: type[Model], data: bytes) -> Model:
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
+        if any(one["type"] == "int_type" for one in error.errors(include_input=False, include_url=False)):
+            with suppress(ValueError, RecursionError):
+                return kind.model_validate_json(json.dumps(json.loads(data, parse_float=_whole)))
         raise invalid(error, kind) from None
+
+
+def _whole(text: str) -> int | float:
+    """For JSON Schema 3.0 is an integer as 3 is."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
 
 
 def invalid(error: ValidationError, kind: type[BaseModel]) -> InvalidArgumentError:

@@ -11,12 +11,13 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from knowledge_engine.models import MAX_QUERY_CHARS, Provenance, Query, QueryResult, Source, Value, Verification
+from knowledge_engine.models import Provenance, Query, QueryResult, Source, Value, Verification
 from knowledge_engine.service import Changes, SourceDetail, SourceList
 from knowledge_http.errors import RETRY_AFTER_S
-from knowledge_http.server.operations import Operation, Param
+from knowledge_http.server.operations import MAX_REPEATED, Operation, Param
 from knowledge_http.server.querying import Cited, Verifications, VerifyRequest
 from knowledge_http.server.reading import ListRequest
+from knowledge_http.server.schemas import FILTER_REF, sharpen
 from knowledge_http.server.state import ServerStatus
 from knowledge_http.server.writing import IngestBody, RefreshBody, SupersedeBody
 
@@ -77,7 +78,7 @@ _ANSWERED: Sequence[type[BaseModel]] = (
 
 
 def describe(operations: Sequence[Operation], *, with_tokens: bool) -> dict[str, Any]:
-    """The document. It says nothing of the backends, so everyone may have it."""
+    """The document. It says nothing of documents, so everyone may have it."""
     schemas, names = _schemas()
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
@@ -112,14 +113,8 @@ def _schemas() -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
         "Health": names["Probe"],
         "Tools": names["ToolList"],
     }
-    asked = _resolved(schemas, names["Query"])["properties"]["query"]
-    asked |= {"maxLength": MAX_QUERY_CHARS, "pattern": r"\S"}
+    sharpen(schemas)
     return schemas, names
-
-
-def _resolved(schemas: Mapping[str, Any], ref: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = schemas[ref["$ref"].rpartition("/")[2]]
-    return found
 
 
 def _operation(operation: Operation, names: Mapping[str, Mapping[str, Any]], with_tokens: bool) -> dict[str, Any]:
@@ -128,7 +123,6 @@ def _operation(operation: Operation, names: Mapping[str, Mapping[str, Any]], wit
         found["description"] = operation.help
     parameters = [_in_path(name) for name in re.findall(r"{(\w+)}", operation.path)]
     parameters += [_in_query(param) for param in operation.params]
-    parameters += [_in_header(name) for name in _headers(operation)]
     if parameters:
         found["parameters"] = parameters
     if operation.body is not None:
@@ -188,27 +182,10 @@ def _in_path(name: str) -> dict[str, Any]:
 def _in_query(param: Param) -> dict[str, Any]:
     found: dict[str, Any] = {"name": param.name, "in": "query", "description": param.help, "required": param.required}
     if param.kind == "filter":
-        return {**found, "content": {"application/json": {"schema": {"type": "object"}}}}
+        return {**found, "content": {"application/json": {"schema": FILTER_REF}}}
     schema: dict[str, Any] = {"type": "string" if param.kind == "text" else param.kind, **param.schema}
     if param.minimum is not None:
         schema["minimum"] = param.minimum
     if param.repeated:
-        return {**found, "schema": {"type": "array", "items": schema}}
+        return {**found, "schema": {"type": "array", "items": schema, "maxItems": MAX_REPEATED}}
     return {**found, "schema": schema}
-
-
-def _headers(operation: Operation) -> tuple[str, ...]:
-    if operation.name == "readSource":
-        return "Range", "If-None-Match", "If-Range"
-    return ("If-Match", "If-None-Match") if operation.name in ("putSource", "deleteSource") else ()
-
-
-def _in_header(name: str) -> dict[str, Any]:
-    tag = r'^("[0-9a-f-]{1,100}"|\*)$'
-    patterns = {
-        "If-Match": tag,
-        "If-None-Match": tag,
-        "If-Range": r'^"[0-9a-f-]{1,100}"$',
-        "Range": r"^bytes=\d{1,9}-\d{0,9}$",
-    }
-    return {"name": name, "in": "header", "required": False, "schema": {"type": "string", "pattern": patterns[name]}}

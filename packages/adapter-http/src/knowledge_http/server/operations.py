@@ -20,6 +20,7 @@ Kind = Literal["text", "integer", "number", "boolean", "filter"]
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,300}(\.\d{1,300})?([eE][+-]?\d{1,3})?", re.ASCII)
 _MAX_PARAMETERS = 100
+MAX_REPEATED = 20
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Operation:
                     raise InvalidArgumentError(f"No parameter {name[:60]!r}", mend=f"The parameters are: {names}.")
                 if param.repeated:
                     found.setdefault(name, []).append(param.read(text))
+                    if len(found[name]) > MAX_REPEATED:
+                        raise InvalidArgumentError(f"There are too many {name}", mend=f"Give up to {MAX_REPEATED}.")
                 elif name in found:
                     raise InvalidArgumentError(f"{name} is given twice", mend="Give each parameter once.")
                 else:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, NonNegativeInt
 
 from knowledge_engine.agent_tools import tool_specs
 from knowledge_engine.citations import Citation
@@ -24,13 +24,22 @@ MAX_CITATIONS = 1_000
 _SHARE_OF_TIMEOUT = 0.7
 
 
+class CitedSpan(BaseModel):
+    """Bytes from `start` up to `end`."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    start: NonNegativeInt
+    end: NonNegativeInt
+
+
 class Cited(BaseModel):
     """A citation; a hit may be sent as it came."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
     source_id: str
-    span: ByteSpan
+    span: CitedSpan
     content_hash: Sha256
 
 
@@ -88,7 +97,8 @@ async def verify(call: Call) -> Answer:
 
     async def one(cited: Cited) -> Verification:
         # Each at its own backend, so that one that hangs costs only its own.
-        citation = Citation(source_id=cited.source_id, span=cited.span, content_hash=cited.content_hash)
+        span = ByteSpan(start=cited.span.start, end=max(cited.span.start, cited.span.end))
+        citation = Citation(source_id=cited.source_id, span=span, content_hash=cited.content_hash)
         return await _verified(view, citation)
 
     found = [await one(cited) for cited in asked]

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, JsonValue, PositiveInt
 
 from knowledge_engine.citations import content_hash
-from knowledge_engine.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from knowledge_engine.errors import NotFoundError, UnavailableError
 from knowledge_engine.filters import merge_filters, parse_where
 from knowledge_engine.models import ByteSpan, Provenance, Source, SourceContent, WireValue
 from knowledge_engine.ports import ExplainingProvider
@@ -114,8 +114,6 @@ async def read_source(call: Call) -> Answer:
     """`GET /v1/sources/{id}/content`."""
     place, given = call.view.place(call.source_id), call.arguments
     section, span = given.get("section"), _span(given)
-    if section is not None and span is not None:
-        raise InvalidArgumentError("Both bytes and a section are asked for", mend="Ask for one of them.")
     wanted = parse_range(call.header(b"range"))
     known, if_range = call.header(b"if-none-match"), call.header(b"if-range")
 
@@ -142,9 +140,8 @@ def _span(given: Mapping[str, Any]) -> ByteSpan | None:
     start, end = given.get("start"), given.get("end")
     if start is None and end is None:
         return None
-    if end is not None and end < (start or 0):
-        raise InvalidArgumentError(f"end is {end}, which is before start", mend="Give bytes from start up to end.")
-    return ByteSpan(start=start or 0, end=10**18 if end is None else end)
+    first = start or 0
+    return ByteSpan(start=first, end=10**18 if end is None else max(first, end))
 
 
 def _read(
@@ -156,7 +153,10 @@ def _read(
     """
     if section is not None:
         found = service.read(source_id, section=section)
-        return found, len(found.content), f"{found.content_hash}-section"
+        tag = f"{found.content_hash}-section"
+        if span is not None:
+            found, tag = _within(found, span), f"{tag}-{span.start}-{span.end}"
+        return found, len(found.content), tag
     for _ in range(_ATTEMPTS):
         source = service.source(source_id)
         wanted = span
@@ -168,9 +168,23 @@ def _read(
         version = found.content_hash if whole else source.content_hash
         again = source if whole else service.source(source_id)
         if again.content_hash == source.content_hash and found.total_bytes == source.bytes:
-            tag = version if span is None or version is None else f"{version}-{found.span.start}-{found.span.end}"
-            return found, found.total_bytes if span is None else len(found.content), tag
+            part_of = span is not None and version is not None
+            name = f"{version}-{found.span.start}-{found.span.end}" if part_of else version
+            return found, found.total_bytes if span is None else len(found.content), name
     raise UnavailableError("The document changes all the while", mend="Try again.")
+
+
+def _within(found: SourceContent, span: ByteSpan) -> SourceContent:
+    """Of a section those bytes, counted from its beginning."""
+    content = found.content[span.start : span.end]
+    start = min(found.span.start + span.start, found.span.end)
+    return found.model_copy(
+        update={
+            "content": content,
+            "span": ByteSpan(start=start, end=start + len(content)),
+            "content_hash": content_hash(content),
+        }
+    )
 
 
 def _ranged(

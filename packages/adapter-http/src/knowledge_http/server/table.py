@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from knowledge_engine.models import MAX_QUERY_CHARS
 from knowledge_http.server import querying, reading, state, writing
 from knowledge_http.server.operations import Operation, Param
+from knowledge_http.server.schemas import WHERE
 
 _BACKEND = Param("backend", "text", "Only this one of several backends, under its own ids")
 _FILTER = Param("filter", "filter", "Conditions on metadata, as a JSON object")
-_WHERE = Param("where", "text", "A condition such as kind=device or year>=2020; repeatable", repeated=True)
+_WHERE = Param(
+    "where",
+    "text",
+    "A condition such as kind=device or year>=2020; repeatable",
+    repeated=True,
+    schema={"pattern": WHERE},
+)
 _CURSOR = Param("cursor", "text", "next_cursor of the page before")
 _LIMIT = Param("limit", "integer", "At most so many", minimum=1)
 _EXACT = Param("exact", "boolean", "Takes only the source id itself, no frontmatter id and no other spelling")
@@ -24,15 +32,15 @@ OPERATIONS: Sequence[Operation] = (
         params=(Param("query", "text", "Words of title, summary, keywords and the like"), *_PAGE, _LIMIT,
                 Param("facets", "boolean", "Counts the values of each metadata key")),
         answer="SourceList",
-        problems=(400, 404),
+        problems=(400, 404, 409),
     ),
     Operation(
         "POST", "/v1/list", "listSourcesByBody", "The same, for long filters", reading.list_by_body, kept=True,
-        params=(_BACKEND,), body="ListRequest", answer="SourceList", problems=(400, 404),
+        params=(_BACKEND,), body="ListRequest", answer="SourceList", problems=(400, 404, 409),
     ),
     Operation(
-        "GET", "/v1/sources/{id}", "getSource", "A document, its outline, links and issues", reading.get_source, kept=True,
-        params=(_BACKEND, _EXACT, Param("detail", "boolean", "false leaves out outline, links and issues")),
+        "GET", "/v1/sources/{id}", "getSource", "A document, its outline, links and issues", reading.get_source,
+        kept=True, params=(_BACKEND, _EXACT, Param("detail", "boolean", "false leaves out outline, links and issues")),
         answer="SourceDetail", problems=(400, 404, 409),
     ),
     Operation(
@@ -62,18 +70,20 @@ OPERATIONS: Sequence[Operation] = (
         problems=(400, 403, 404, 412, 422),
     ),
     Operation(
-        "POST", "/v1/supersede", "supersedeSource", "Lets another document stand for it", writing.supersede, writes=True,
-        scope="write", params=(_BACKEND,), body="SupersedeBody", statuses=(204,), problems=(400, 403, 404, 422),
+        "POST", "/v1/supersede", "supersedeSource", "Lets another document stand for it", writing.supersede,
+        writes=True, scope="write", params=(_BACKEND,), body="SupersedeBody", statuses=(204,),
+        problems=(400, 403, 404, 422),
     ),
     Operation(
         "POST", "/v1/query", "query", "Passages that answer, with citations", querying.query_by_body, kept=True,
         params=(_BACKEND, Param("blank", "boolean", "Answers an empty question by no hits, instead of an error")),
-        body="Query", answer="QueryResult", problems=(400, 404),
+        body="Query", answer="QueryResult", problems=(400, 404, 409),
     ),
     Operation(
         "GET", "/v1/query", "queryByUrl", "The same, as a link", querying.query_by_url, kept=True,
         params=(
-            Param("q", "text", "The question", required=True), *_PAGE,
+            Param("q", "text", "The question", required=True, schema={"pattern": r"\S", "maxLength": MAX_QUERY_CHARS}),
+            *_PAGE,
             Param("top_k", "integer", "At most so many hits; 10 if not given", minimum=1),
             Param("per_source", "integer", "Hits of one document; 1 if not given", minimum=1),
             Param("max_chars", "integer", "Characters of text in all", minimum=1),
@@ -81,7 +91,7 @@ OPERATIONS: Sequence[Operation] = (
             Param("mode", "text", "keyword, vector or hybrid", schema={"enum": ["keyword", "vector", "hybrid"]}),
             Param("wait_s", "number", "How long to wait for an index that is being built", minimum=0),
         ),
-        answer="QueryResult", problems=(400, 404),
+        answer="QueryResult", problems=(400, 404, 409),
     ),
     Operation(
         "POST", "/v1/verify", "verify", "Whether cited words are still there", querying.verify,

@@ -29,8 +29,6 @@ class IngestBody(BaseModel):
     text: str | None = None
     uri: str | None = None
     metadata: dict[str, JsonValue] = {}
-    #: SHA-256 that the stored document must have; "": there must be none yet.
-    if_match: str | None = None
 
 
 class SupersedeBody(BaseModel):
@@ -66,6 +64,7 @@ async def ingest(call: Call) -> Answer:
     body = await call.model(IngestBody)
     view = call.view
     place = view.check(call.grant, "write", _where(call, body))
+    match = _condition(call)
     given = body.model_dump(exclude={"content"})
     try:
         request = IngestRequest(
@@ -76,7 +75,8 @@ async def ingest(call: Call) -> Answer:
 
     def work() -> Answer:
         existing = None if body.id is None else _existing(place)
-        return _stored(place.room.service.ingest(request), place, created=existing is None)
+        asked = request.model_copy(update={"if_match": _expected(match, existing)})
+        return _stored(place.room.service.ingest(asked), place, created=existing is None)
 
     return await place.room.run(work)
 
