@@ -60,13 +60,14 @@ async function update() {
   showViews(state, name);
   document.title = [state.q, name === "doc" ? state.doc : "", "Knowledge"].filter(Boolean).map(plain).join(" · ");
   await views[name].update(state, panels.find((each) => each.name === state.panel));
-  if (name === "search" && lastHit && document.activeElement === document.body) focusHit();
+  if (name === "search" && shown === name && lastHit && document.activeElement === document.body) focusHit();
 }
 
 /** Who comes back from a document is where they left. */
 function focusHit() {
   const found = [...document.querySelectorAll("#results a.title")].find((each) => each.getAttribute("href") === lastHit);
-  found?.focus();
+  if (!found) return;
+  found.focus();
   lastHit = "";
 }
 

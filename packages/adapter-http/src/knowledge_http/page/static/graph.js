@@ -50,7 +50,7 @@ export function graphView({ say, fail }) {
         svg("circle", { cx: node.x, cy: node.y, r: node.ring ? 9 : 14 }),
         svg("text", { x: node.x, y: node.y + 26, "text-anchor": "middle" }, name.length > 22 ? `${name.slice(0, 21)}…` : name));
     });
-    const picture = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "group", "aria-label": "Documents and the links between them" },
+    const picture = svg("svg", { viewBox: frame(nodes), role: "group", "aria-label": "Documents and the links between them" },
       svg("defs", {}, svg("marker", { id: "arrow", viewBox: "0 0 10 10", refX: 20, refY: 5, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" },
         svg("path", { d: "M0 0 10 5 0 10z" }))),
       lines, points);
@@ -80,6 +80,13 @@ export function graphView({ say, fail }) {
       const next = nearest(node, all, way);
       if (next) element.querySelector(`[data-id="${CSS.escape(next.id)}"]`).focus();
     }
+  }
+
+  /** As much as there is, and no less than would make few look huge. */
+  function frame(nodes) {
+    const [xs, ys] = [nodes.map((node) => node.x), nodes.map((node) => node.y)];
+    const [left, top] = [Math.min(...xs, 200) - 90, Math.min(...ys, 250) - 30];
+    return `${left} ${top} ${Math.max(...xs, 600) + 90 - left} ${Math.max(...ys, 550) + 50 - top}`;
   }
 
   /** The one that lies that way, by how far and how far off it is. */

@@ -106,12 +106,12 @@ export function searchView({ go, say, fail }) {
   }
 
   function showFacets(now, narrowed) {
-    const focused = document.activeElement?.closest("#facets") ? document.activeElement.id : "";
+    const focused = document.activeElement?.closest("#facets") ? document.activeElement.dataset.choice : undefined;
     const used = new Set(now.filter.map(([key]) => key));
     const keys = Object.keys(base.facets).filter((key) => !NOT_KEYS.has(key) && isUseful(base.facets[key]));
     for (const key of used) if (!keys.includes(key)) keys.push(key);
     show(facets, keys.length ? keys.map((key, at) => facet(now, key, at, narrowed, used.has(key))) : h("p", {}, "No document has frontmatter to narrow by."));
-    if (focused) document.getElementById(focused)?.focus();
+    if (focused) facets.querySelector(`[data-choice="${CSS.escape(focused)}"]`)?.focus();
   }
 
   // A key whose values are all different tells documents apart; it does not group them.
@@ -121,20 +121,23 @@ export function searchView({ go, say, fail }) {
     const chosenValues = now.filter.filter(([name]) => name === key).map(([, value]) => value);
     // Values of a key that is chosen from are alternatives, so that all of them stay on offer.
     const counts = (isUsed ? base.facets : narrowed)[key]?.values ?? {};
-    const values = [...new Set([...chosenValues, ...Object.keys(counts)])];
-    const shown = expanded.has(key) ? values : values.slice(0, Math.max(SHOWN_VALUES, chosenValues.length));
+    const values = [...new Set([...Object.keys(counts), ...chosenValues])];
+    const shown = values.filter((value, place) => place < SHOWN_VALUES || expanded.has(key) || chosenValues.includes(value));
     const rest = values.length - shown.length;
-    const boxes = shown.map((value, number) => {
-      const id = `facet-${at}-${number}`;
-      return h("li", {}, h("label", { class: "check" },
-        h("input", { type: "checkbox", id, checked: chosenValues.includes(value), onchange: () => toggle(key, value) }),
-        h("span", {}, plain(value) || "(empty)"), " ",
-        h("span", { class: "count" }, counts[value] === undefined ? "" : counts[value].toLocaleString())));
-    });
+    const boxes = shown.map((value) => h("li", {}, h("label", { class: "check" },
+      h("input", { type: "checkbox", "data-choice": JSON.stringify([key, value]), checked: chosenValues.includes(value), onchange: () => toggle(key, value) }),
+      h("span", {}, plain(value) || "(empty)"), " ",
+      h("span", { class: "count" }, Object.hasOwn(counts, value) ? counts[value].toLocaleString() : ""))));
     return h("details", { open: open.get(key) ?? (isUsed || at < 4), ontoggle: (event) => open.set(key, event.target.open) },
       h("summary", {}, plain(key)),
       h("ul", {}, boxes),
-      rest ? h("button", { type: "button", class: "quiet", id: `facet-${at}-all`, onclick: () => { expanded.add(key); showFacets(now, narrowed); } },
+      rest ? h("button", { type: "button", class: "quiet", onclick: (event) => {
+        const list = event.target.closest("details");
+        expanded.add(key);
+        event.target.remove();
+        list.replaceWith(facet(now, key, at, narrowed, isUsed));
+        facets.querySelector(`[data-choice="${CSS.escape(JSON.stringify([key, values[SHOWN_VALUES]]))}"]`)?.focus();
+      } },
         `${rest} more of ${key}`) : null);
   }
 
