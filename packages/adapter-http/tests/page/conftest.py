@@ -52,7 +52,7 @@ def document(number: int) -> str:
         f"---\ntitle: Document {number}\nkind: {kind}\nyear: {2015 + number % 10}\ntags: [t{number % 7}, all]\n---\n"
         f"# Document {number}\n\nAbout unit {number}, a {kind}. See [the next]({(number + 1) % DOCUMENTS:05}.md) "
         f"and [[{(number * 7 + 3) % DOCUMENTS:05}]].\n\n"
-        f"## Wiring\n\nConnect word{number} to the rail. Größe and 日本語 stand before the marker{number % 100} term.\n\n"
+        f"## Wiring\n\nConnect word{number} to the rail. Größe and 日本語 stand before marker{number % 100} here.\n\n"
         f"## Faults\n\n| Code | Means |\n|---|---|\n| E{number} | overheating |\n"
     )
 

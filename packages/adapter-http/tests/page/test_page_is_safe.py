@@ -1,4 +1,4 @@
-"""What the page must not do, and what it does when something is missing: a token, the server, a document's good will."""
+"""What the page must not do, and what it does when something is missing: a token, the server, a document."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -22,6 +23,10 @@ from knowledge_engine.extensions import Extensions, Mount, PagePanel
 from knowledge_http import HttpSettings, create_app
 
 STATIC = Path(__file__).parents[2] / "src/knowledge_http/page/static"
+ALLOWED = {
+    *("p", "h2", "h3", "h4", "h5", "h6", "hr", "pre", "code", "em", "strong", "mark", "ul", "ol", "li", "blockquote"),
+    *("div", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"),
+}
 VIEWS = ["", "#q=overheating", "#doc=00500.md", "#view=graph&doc=00500.md", "#view=index"]
 
 
@@ -61,7 +66,7 @@ def test_html_in_a_document_is_text(page: Page, url: str) -> None:
     assert {request for request in asked if not request.startswith(url)} == set()
 
 
-@given(text=st.text(st.sampled_from("ab*_`[]()#->|!\\<>\"'&:/\n\r\t 12.é漢\u202e\x00"), max_size=120), data=st.data())
+@given(text=st.text(st.sampled_from("ab*_`[]()#->|!\\<>\"'&:/\n\r\t 129.é漢\u202e\x00"), max_size=120), data=st.data())
 @example(text="**a*b** ```\n| a |\n|-|\n", data=None)
 def _whatever_is_written(page: Page, text: str, data: st.DataObject | None) -> None:
     start = data.draw(st.integers(0, len(text))) if data else 0
@@ -76,14 +81,17 @@ def _whatever_is_written(page: Page, text: str, data: st.DataObject | None) -> N
         }""",
         [text, [start, end]],
     )
-    allowed = "p h2 h3 h4 h5 h6 hr pre code em strong mark ul ol li blockquote div table thead tbody tr th td details summary"
+    allowed = (
+        "p h2 h3 h4 h5 h6 hr pre code em strong mark ul ol li blockquote div table thead tbody tr th td details summary"
+    )
     assert set(found["names"]) <= set(allowed.split())
     at = start
     for piece in found["marked"]:
         at = text.index(piece, at) + len(piece)
     assert at <= end
-    # All letters stay; the rest may be markup.
-    assert [each for each in found["all"].replace("Frontmatter", "") if each in "abé漢"] == [each for each in text if each in "abé漢"] or "```" in text or "`" in text
+    # Letters are no markup: none is lost, but what names the language of a fence.
+    if "```" not in text:
+        assert [each for each in found["all"] if each in "é漢9"] == [each for each in text if each in "é漢9"]
 
 
 def test_whatever_is_written_becomes_known_elements_and_marks_what_is_cited(page: Page, url: str) -> None:
@@ -109,16 +117,17 @@ def test_bytes_that_are_no_text_are_cited_all_the_same(page: Page, url: str) -> 
 def test_text_never_becomes_markup_in_the_page(page: Page, url: str) -> None:
     page.goto(url)
     expect(page.locator("#results > li").first).to_be_visible()
-    refused = """() => { try { document.body.innerHTML = "<b>x</b>"; return ""; } catch (error) { return error.name; } }"""
+    refused = (
+        """() => { try { document.body.innerHTML = "<b>x</b>"; return ""; } catch (error) { return error.name; } }"""
+    )
     with page.expect_event("console", lambda line: "TrustedHTML" in line.text or "Trusted" in line.text):
         assert page.evaluate(refused) == "TypeError"
     sources = "".join(file.read_text(encoding="utf-8") for file in STATIC.glob("*.js"))
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", sources)
 
 
-@pytest.mark.parametrize("file", sorted(file.name for file in STATIC.glob("*.html")))
-def test_no_file_has_script_or_style_in_it(file: str) -> None:
-    text = (STATIC / file).read_text(encoding="utf-8")
+def test_the_page_has_no_script_or_style_in_it() -> None:
+    text = (STATIC / "index.html").read_text(encoding="utf-8")
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|https?://|//cdn", text)
 
 
@@ -210,19 +219,12 @@ def test_nobody_else_is_asked_for_anything(page: Page, url: str) -> None:
     ids=["moved", "changed"],
 )
 def test_a_citation_says_what_became_of_its_words(page: Page, now: bytes, said: str) -> None:
-    with serving({"a.md": b"# A\n\nThe quagga grazes.\n"}) as url:
-        with urlopen(f"{url}/v1/query?q=quagga") as response:
-            hit = json.load(response)["hits"][0]
-    # The passage that is cited has the heading in it; here only its last sentence is.
-    from hashlib import sha256
-
-    words = b"The quagga grazes."
-    assert hit["source_id"] == "a.md"
+    cited = b"The quagga grazes."
     with serving({"a.md": now}) as url:
-        page.goto(f"{url}/#doc=a.md&span=5-23&hash={sha256(words).hexdigest()}")
+        page.goto(f"{url}/#doc=a.md&span=5-23&hash={sha256(cited).hexdigest()}")
         expect(page.locator(".verdict")).to_contain_text(said)
         if said == "have moved":
-            expect(page.locator("mark.cited").first).to_have_text(words.decode())
+            expect(page.locator("mark.cited").first).to_have_text(cited.decode())
 
 
 def test_a_long_document_is_shown_around_what_is_cited(page: Page) -> None:
@@ -277,10 +279,10 @@ export async function show(element, { ask }) {
 """
 
 
-def panels() -> Extensions:
+def panels(source: str) -> Extensions:
     def made() -> Router:
         async def module(_: object) -> PlainTextResponse:
-            return PlainTextResponse(PANEL, media_type="text/javascript")
+            return PlainTextResponse(source, media_type="text/javascript")
 
         async def hello(request: object) -> JSONResponse:
             return JSONResponse({"hello": f"hello {request.query_params['to']}"})  # type: ignore[attr-defined]
@@ -296,19 +298,44 @@ def panels() -> Extensions:
     )
 
 
-def test_a_panel_of_a_plugin_runs_in_a_sandbox_and_asks_only_its_own_application(page: Page) -> None:
-    with serving(DOCS, panels(), tokens="s3cret:read") as url:
-        page.goto(url)
-        page.locator("#token").fill("s3cret")
-        page.keyboard.press("Enter")
-        page.get_by_role("link", name="Things <b>here</b>").focus()
-        page.keyboard.press("Enter")
+def shown_panel(page: Page, url: str) -> None:
+    page.goto(url)
+    page.locator("#token").fill("s3cret")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Things <b>here</b>").focus()
+    page.keyboard.press("Enter")
+
+
+def test_a_panel_of_a_plugin_runs_in_a_sandbox_and_asks_only_its_own_application(browser: Browser) -> None:
+    with serving(DOCS, panels(PANEL), tokens="s3cret:read") as url, browser.new_context() as context:
+        page = context.new_page()
+        shown_panel(page, url)
         said = page.frame_locator("iframe").locator("p")
         expect(said).to_contain_text("hello you")
         text = said.text_content() or ""
-        assert text.split("; ") == ["no parent", "no storage", "no network", *["refused"] * 3, "refused", "hello you"]
+        assert text.split("; ") == ["no parent", "no storage", "no network", *["refused"] * 4, "hello you"]
         # One whose module no application brings is not offered.
         assert page.get_by_role("link", name="Lost").count() == 0
+
+
+def test_a_panel_cannot_send_anything_away_by_leading_its_frame_elsewhere(browser: Browser) -> None:
+    with serving(DOCS) as elsewhere:
+        module = f"export function show() {{ location.href = {json.dumps(elsewhere)} + '/?secret'; }}"
+        with serving(DOCS, panels(module), tokens="s3cret:read") as url, browser.new_context() as context:
+            page = context.new_page()
+            with page.expect_event("console", lambda line: "frame-src" in line.text):
+                shown_panel(page, url)
+            assert elsewhere not in page.frames[-1].url
+
+
+def test_a_panel_that_fails_is_told_of_and_harms_nothing_else(page: Page) -> None:
+    with serving(DOCS, panels("export function show() { throw new Error('broken'); }"), tokens="s3cret:read") as url:
+        shown_panel(page, url)
+        expect(page.locator("#problem")).to_contain_text("broken")
+        page.keyboard.press("/")
+        page.keyboard.type("quagga")
+        expect(page.locator("#results mark").first).to_have_text("quagga")
+        expect(page.locator("#problem")).to_be_empty()
 
 
 def fetched(url: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -324,7 +351,7 @@ def fetched(url: str, method: str = "GET", **headers: str) -> tuple[int, dict[st
 @pytest.fixture(scope="module")
 def closed() -> Iterator[str]:
     """A server that asks for a token."""
-    with serving(DOCS, panels(), tokens="s3cret:read") as url:
+    with serving(DOCS, panels(PANEL), tokens="s3cret:read") as url:
         yield url
 
 
@@ -360,6 +387,8 @@ def test_only_the_frame_of_panels_may_be_framed(closed: str) -> None:
     assert headers["x-frame-options"] == "SAMEORIGIN"
     assert "sandbox allow-scripts" in headers["content-security-policy"]
     assert "connect-src" not in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert fetched(f"{closed}/page/panel.js")[0] == 404
     assert [each["name"] for each in json.loads(fetched(f"{closed}/page/panels.json")[2])["panels"]] == ["things"]
 
 

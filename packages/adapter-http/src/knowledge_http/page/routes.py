@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from hashlib import sha256
 from importlib.resources import files
@@ -23,7 +24,7 @@ PAGE_POLICY = (
 )
 #: A panel's frame: it runs the module that the page hands it, and reaches nothing but the page.
 PANEL_POLICY = (
-    "default-src 'none'; script-src 'self' blob:; style-src 'self'; img-src data: blob:; "
+    "default-src 'none'; script-src '{script}' blob:; style-src '{style}'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts"
 )
 _MEDIA = {
@@ -32,8 +33,8 @@ _MEDIA = {
     ".css": b"text/css; charset=utf-8",
     ".svg": b"image/svg+xml",
 }
-#: What a panel's frame loads. It has no origin, so that everything is another's to it.
-_FOR_FRAMES = ("panel.html", "panel.js", "panel.css")
+_INDEX, _PANEL = "index.html", "panel.html"
+_IN_PANEL = ("panel.css", "panel.js")
 
 
 class PageRoute(BaseRoute):
@@ -73,23 +74,31 @@ class PageRoute(BaseRoute):
 
 def page_routes(extensions: Extensions) -> list[BaseRoute]:
     """Routes for `/` and below `/page/`. All is read now, and kept: it is small."""
-    answers = {"/page/panels.json": _tagged(json_answer({"panels": _panels(extensions)}))}
-    for file in files("knowledge_http.page").joinpath("static").iterdir():
-        suffix = file.name[file.name.rfind(".") :]
-        if suffix in _MEDIA:
-            path = "/" if file.name == "index.html" else f"/page/{file.name}"
-            answers[path] = _tagged(Answer(200, file.read_bytes(), _MEDIA[suffix], _headers(file.name)))
-    return [PageRoute(answers)]
+    found = {
+        file.name: file.read_bytes()
+        for file in files("knowledge_http.page").joinpath("static").iterdir()
+        if file.name.endswith(tuple(_MEDIA))
+    }
+    frame = _frame(found.pop(_PANEL), *(found.pop(name) for name in _IN_PANEL))
+    answers = {"/page/panels.json": json_answer({"panels": _panels(extensions)}), f"/page/{_PANEL}": frame}
+    for name, data in found.items():
+        path = "/" if name == _INDEX else f"/page/{name}"
+        policy = ((b"content-security-policy", PAGE_POLICY.encode()),)
+        answers[path] = Answer(200, data, _MEDIA[name[name.rfind(".") :]], policy)
+    return [PageRoute({path: _tagged(answer) for path, answer in answers.items()})]
 
 
-def _headers(name: str) -> tuple[tuple[bytes, bytes], ...]:
-    if name not in _FOR_FRAMES:
-        return ((b"content-security-policy", PAGE_POLICY.encode()),)
-    return (
-        (b"content-security-policy", PANEL_POLICY.encode()),
-        (b"x-frame-options", b"SAMEORIGIN"),
-        (b"cross-origin-resource-policy", b"cross-origin"),
-    )
+def _frame(html: bytes, style: bytes, script: bytes) -> Answer:
+    """A panel's frame, with all that it needs in it: it has no origin, so the server would give it nothing."""
+    for name, data in zip(_IN_PANEL, (style, script), strict=True):
+        html = html.replace(f"/*{name}*/".encode(), data)
+    policy = PANEL_POLICY.format(style=_digest(style), script=_digest(script))
+    headers = ((b"content-security-policy", policy.encode()), (b"x-frame-options", b"SAMEORIGIN"))
+    return Answer(200, html, _MEDIA[".html"], headers)
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256-{b64encode(sha256(data).digest()).decode()}"
 
 
 def _tagged(answer: Answer) -> Answer:
