@@ -9,7 +9,9 @@ UV_ENV := env -u UV_DEFAULT_INDEX -u UV_INDEX_URL -u UV_INDEX UV_PYTHON_DOWNLOAD
 SYNC := $(UV_ENV) $(UV) sync --quiet --locked --all-packages --all-extras --python $(PYTHON)
 # The programs that the WAMP tests talk to, each in a place of its own: what they pin does not go with our packages.
 WAMP_TESTS := packages/adapter-wamp/tests
-OUTSIDE := .venv-crossbar/.ready .venv-ironflock-1.5.3/.ready .venv-ironflock-1.10.1/.ready .node/.ready
+# What looks at the page in a browser; the browser itself is the machine's.
+PAGE := packages/adapter-http/tests/page
+OUTSIDE := .venv-crossbar/.ready .venv-ironflock-1.5.3/.ready .venv-ironflock-1.10.1/.ready .node/.ready .node-page/.ready
 MEMBERS := $(addprefix packages/,knowledge-engine adapter-files adapter-wamp)
 DOCS ?= examples/library
 QUERY ?= modbus register byte order
@@ -57,11 +59,18 @@ touch $@
 endef
 
 .node/.ready: $(WAMP_TESTS)/js/package.json $(WAMP_TESTS)/js/package-lock.json
-	rm -rf .node
-	mkdir .node
-	cp $^ .node/
-	npm ci --prefix .node --ignore-scripts --omit=optional --no-audit --no-fund --silent
-	touch $@
+	$(into_node)
+
+.node-page/.ready: $(PAGE)/package.json $(PAGE)/package-lock.json
+	$(into_node)
+
+define into_node
+rm -rf $(@D)
+mkdir $(@D)
+cp $^ $(@D)/
+npm ci --prefix $(@D) --ignore-scripts --omit=optional --no-audit --no-fund --silent
+touch $@
+endef
 
 demo: setup
 	@$(RUN)python examples/demo.py "$$DEMO_DOCS" "$$DEMO_QUERY"
@@ -99,4 +108,4 @@ lock-outside: .uv/.ready
 		$(addprefix --no-emit-package ,ironflock kpkit-engine kpkit-files kpkit-wamp)
 
 clean:
-	rm -rf .venv .venv-crossbar .venv-ironflock-* .node .uv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-crossbar .venv-ironflock-* .node .node-* .uv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
