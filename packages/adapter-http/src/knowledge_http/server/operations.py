@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["text", "integer", "number", "boolean", "filter"]
 
-_INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
+_INTEGER = re.compile(r"-?\d{1,1000}", re.ASCII)
+#: As good as any greater one.
+_GREATEST = 10**18
 _NUMBER = re.compile(r"-?\d{1,300}(\.\d{1,300})?([eE][+-]?\d{1,3})?", re.ASCII)
 _MAX_PARAMETERS = 100
 MAX_REPEATED = 20
@@ -59,7 +61,7 @@ class Param:
             or value in (float("inf"), -float("inf"))
         ):
             raise InvalidArgumentError(f"{self.name} is {text[:60]!r}", mend=f"Use a {what}{least}.")
-        return value
+        return min(value, _GREATEST) if self.kind == "integer" else value
 
 
 @dataclass(frozen=True)
