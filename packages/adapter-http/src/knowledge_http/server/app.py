@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 
 from fastapi import FastAPI
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute
 
 from knowledge_engine.extensions import Extensions, collect_extensions
 from knowledge_engine.ports import IngestingProvider, SupersedingProvider
@@ -18,7 +18,7 @@ from knowledge_http.server.access import Hosts, Tokens
 from knowledge_http.server.api import Api
 from knowledge_http.server.calls import Call
 from knowledge_http.server.gate import Gate, nothing_there
-from knowledge_http.server.mounting import lifespans, make_mounted
+from knowledge_http.server.mounting import MountedRoute, lifespans, make_mounted
 from knowledge_http.server.openapi import describe
 from knowledge_http.server.operations import Operation
 from knowledge_http.server.querying import TOOLS
@@ -71,7 +71,7 @@ def create_app(
     # In front of what FastAPI has: it would take `/v1/sources/a%2Fb` apart.
     app.router.routes[:0] = [
         ApiRoute(api, operations),
-        *(Mount(each.prefix, app=each.app) for each in mounted),
+        *map(MountedRoute, mounted),
         *page,
     ]
     app.router.default = nothing_there

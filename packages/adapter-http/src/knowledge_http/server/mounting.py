@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
+from starlette.routing import BaseRoute, Match
+
 from knowledge_engine.errors import wire_error
 from knowledge_engine.extensions import Mount
 from knowledge_http.server.backends import check_scope
@@ -40,6 +42,30 @@ class Scoped:
                 return
         else:
             check_scope(scope[GRANT], self._scope)
+        await self._app(scope, receive, send)
+
+
+class MountedRoute(BaseRoute):
+    """Leads to an application at its prefix and below. Without a detour from `/prefix` to `/prefix/`, on which a client
+    may lose what it sent.
+    """
+
+    def __init__(self, mounted: Mounted) -> None:
+        self._prefix, self._app = mounted
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """See `BaseRoute`."""
+        path, root = scope["path"], scope.get("root_path", "")
+        below = path.removeprefix(root)
+        if scope["type"] not in ("http", "websocket") or not f"{below}/".startswith(f"{self._prefix}/"):
+            return Match.NONE, {}
+        changed = {"root_path": root + self._prefix, "app_root_path": scope.get("app_root_path", root)}
+        if below == self._prefix:
+            changed["path"] = f"{path}/"
+        return Match.FULL, changed
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See `BaseRoute`."""
         await self._app(scope, receive, send)
 
 
