@@ -130,9 +130,9 @@ def test_the_file_of_tokens_is_read_again(tmp_path: Path) -> None:
 # Hosts
 
 
-def asked_as(host: str | None, **settings: object) -> int:
+def asked_as(name: str, **settings: object) -> int:
     docs = client(HttpSettings(quiet=True, **settings))  # type: ignore[arg-type]
-    return docs.get("/v1/sources", headers={} if host is None else {"Host": host}).status_code
+    return docs.get("/v1/sources", headers={"Host": name}).status_code
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,8 @@ def test_what_is_no_citation_is_refused(docs: TestClient, body: str) -> None:
 def test_tools_answer_what_they_answer_in_python(docs: TestClient) -> None:
     tools = AgentTools(services(docs=DOCS)["docs"])
     for name, arguments in (
-        ("list", {"kind": "device"}), ("get", {"doc_id": "start"}), ("get", {"doc_id": "strat"}), ("query", {"query": "valve"}),
+        ("list", {"kind": "device"}), ("get", {"doc_id": "start"}), ("get", {"doc_id": "strat"}),
+        ("query", {"query": "valve"}),
         ("query", {"query": ""}), ("get", {}), ("query", {"query": "valve", "filter": {"a": {"like": 1}}}),
     ):  # fmt: skip
         answer = docs.post(f"/v1/tools/{name}", json=arguments)

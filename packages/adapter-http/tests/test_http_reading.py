@@ -189,7 +189,8 @@ def test_changes_are_told_since_a_revision(docs: TestClient) -> None:
 
 
 STRANGE = {
-    "温度-Größe.md": b"one", "a b+c&d=e?f#g%41.md": b"two", "content/content.md": b"three", "deep/er/than/that.md": b"four",
+    "温度-Größe.md": b"one", "a b+c&d=e?f#g%41.md": b"two", "content/content.md": b"three",
+    "deep/er/than/that.md": b"four",
     "x/content": b"five", "provenance": b"six", "👩‍👩‍👧.md": b"seven", "[id].md": b"eight", "a;b,c.md": b"nine",
 }  # fmt: skip
 

@@ -29,7 +29,7 @@ def put(docs: TestClient, where: str, data: bytes, **headers: str) -> tuple[int,
     answer = docs.put(
         f"/v1/sources/{where}", content=data, headers={k.replace("_", "-"): v for k, v in headers.items()}
     )
-    return answer.status_code, answer.json().get("error", {}).get("code", "")
+    return answer.status_code, (answer.json().get("error") or {}).get("code", "")
 
 
 @given(st.binary(max_size=300))
@@ -157,13 +157,14 @@ class Superseding(MemoryProvider):
         self.superseded.append((source_id, by))
 
 
-def test_one_document_may_stand_for_another_of_its_backend() -> None:
+def test_one_document_may_stand_for_another_of_its_backend(tmp_path: Path) -> None:
     backend = Superseding({"a.md": b"a", "b.md": b"b"})
-    docs = writable(notes=backend, docs={"c.md": b"c"})
+    (tmp_path / "c.md").write_text("# C")
+    docs = writable(notes=backend, docs=FilesKnowledgeAdapter(LocalFs(str(tmp_path)), "."))
     body = {"source_id": "notes:a.md", "by": "notes:b.md"}
     assert docs.post("/v1/supersede", json=body).status_code == 204
     assert backend.superseded == [("a.md", "b.md")]
-    for wrong in ({**body, "by": "docs:c.md"}, {"source_id": "docs:c.md", "by": "docs:c.md"}):
+    for wrong in ({**body, "by": "docs:c.md"}, {"source_id": "docs:c.md", "by": "docs:d.md"}):
         assert docs.post("/v1/supersede", json=wrong).json()["error"]["code"] == "not-supported"
 
 

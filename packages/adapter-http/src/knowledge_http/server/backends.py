@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 #: How old what a federation has taken in may be, and how long one of its backends may take.
 _FRESH_FOR_S = 1.0
-_SHARE_OF_TIMEOUT = 0.5
+# An answer takes several of its calls one after the other.
+_SHARE_OF_TIMEOUT = 0.2
 #: Calls that wait for a turn, for each that may run.
 _WAITING_PER_PLACE = 32
 _MAX_VIEWS = 64

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from contextlib import suppress
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from knowledge_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
 from knowledge_engine.models import IngestRequest, Source
@@ -25,7 +26,7 @@ class IngestBody(BaseModel):
     kind: str = "text"
     id: str | None = None
     title: str | None = None
-    content: Base64Bytes | None = None
+    content: str | None = None
     text: str | None = None
     uri: str | None = None
     metadata: dict[str, JsonValue] = {}
@@ -68,7 +69,7 @@ async def ingest(call: Call) -> Answer:
     given = body.model_dump(exclude={"content"})
     try:
         request = IngestRequest(
-            **{**given, "content": body.content, "id": None if body.id is None else place.source_id}
+            **{**given, "content": _decoded(body.content), "id": None if body.id is None else place.source_id}
         )
     except ValueError:
         raise InvalidArgumentError("Both content and text are given", mend="Give one of them.") from None
@@ -79,6 +80,13 @@ async def ingest(call: Call) -> Answer:
         return _stored(place.room.service.ingest(asked), place, created=existing is None)
 
     return await place.room.run(work)
+
+
+def _decoded(content: str | None) -> bytes | None:
+    try:
+        return None if content is None else base64.b64decode(content, validate=True)
+    except ValueError:
+        raise InvalidArgumentError("content is not Base64", mend="Encode the document's bytes in Base64.") from None
 
 
 def _where(call: Call, body: IngestBody) -> Place:
