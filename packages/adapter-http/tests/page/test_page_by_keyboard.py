@@ -117,6 +117,29 @@ def test_facets_count_documents(page: Page, url: str) -> None:
     expect(row.locator(".count")).to_have_text(f"{facets['kind']['values']['device']:,}")
 
 
+@pytest.mark.parametrize("key", ["kind", "year", "tags"])
+def test_choosing_a_value_leaves_as_many_documents_as_it_says(page: Page, url: str, key: str) -> None:
+    opened(page, url)
+    group = page.locator("#facets > details").filter(has=page.locator("summary", has_text=key))
+    box = group.locator("input").nth(1)
+    said = group.locator(".count").nth(1).text_content()
+    box.focus()
+    page.keyboard.press("Space")
+    expect(page.locator("#status")).to_contain_text(f"{said} documents.")
+
+
+def test_letters_typed_while_answers_come_are_not_lost(page: Page, url: str) -> None:
+    opened(page, url)
+    page.locator("#search").press_sequentially("word4321 rail marker", delay=25)
+    expect(page.locator("#status")).to_contain_text("among")
+    expect(page.locator("#search")).to_have_value("word4321 rail marker")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("mark.cited").first).to_be_visible()
+    page.go_back()
+    expect(page.locator("#search")).to_have_value("word4321 rail marker")
+
+
 def test_a_hit_opens_at_the_cited_bytes(page: Page, url: str) -> None:
     opened(page, url)
     search(page, "word4321 rail")

@@ -293,6 +293,7 @@ def panels(source: str) -> Extensions:
         mounts={"/api/things": Mount("/api/things", "read", made)},
         page_panels={
             "things": PagePanel("things", "Things <b>here</b>", "/api/things/panel.js", "read"),
+            "secrets": PagePanel("secrets", "Secrets", "/api/things/panel.js", "admin"),
             "lost": PagePanel("lost", "Lost", "/nowhere/panel.js", "read"),
         },
     )
@@ -351,7 +352,7 @@ def fetched(url: str, method: str = "GET", **headers: str) -> tuple[int, dict[st
 @pytest.fixture(scope="module")
 def closed() -> Iterator[str]:
     """A server that asks for a token."""
-    with serving(DOCS, panels(PANEL), tokens="s3cret:read") as url:
+    with serving(DOCS, panels(PANEL), tokens="s3cret:read,b0ss:admin") as url:
         yield url
 
 
@@ -389,7 +390,16 @@ def test_only_the_frame_of_panels_may_be_framed(closed: str) -> None:
     assert "connect-src" not in headers["content-security-policy"]
     assert "unsafe" not in headers["content-security-policy"]
     assert fetched(f"{closed}/page/panel.js")[0] == 404
-    assert [each["name"] for each in json.loads(fetched(f"{closed}/page/panels.json")[2])["panels"]] == ["things"]
+
+
+def test_panels_are_told_of_to_those_who_may_see_them(closed: str) -> None:
+    def names(token: str) -> list[str]:
+        body = fetched(f"{closed}/page", authorization=f"Bearer {token}")[2]
+        return [each["name"] for each in json.loads(body)["panels"]]
+
+    assert fetched(f"{closed}/page")[0] == 401
+    assert names("s3cret") == ["things"]
+    assert names("b0ss") == ["things", "secrets"]
 
 
 def test_the_page_has_no_names_to_link_by() -> None:

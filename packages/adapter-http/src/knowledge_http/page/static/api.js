@@ -107,7 +107,7 @@ export const status = () => get("v1/status");
 export const query = (body, signal) => post("v1/query", body, signal);
 export const list = (body, signal) => post("v1/list", body, signal);
 export const verify = (citation) => post("v1/verify", citation);
-export const panels = () => get("page/panels.json");
+export const panels = () => get("page");
 
 const sourcePath = (id, rest = "") => `v1/sources/${encodeURIComponent(id)}${rest}`;
 

@@ -45,12 +45,13 @@ function go(state, { replace = false } = {}) {
   return update();
 }
 
-async function update() {
+async function update(event) {
   const state = read();
   api.useBackend(state.backend);
   const name = Object.hasOwn(views, state.view) ? state.view : "search";
   const input = byId("search");
-  if (document.activeElement !== input || !state.q.startsWith(input.value.trimEnd())) input.value = state.q;
+  // Who is typing is ahead of the address.
+  if (event?.type === "hashchange" || document.activeElement !== input) input.value = state.q;
   if (shown !== name) {
     views[shown]?.leave?.();
     show(byId("main"), views[name].element);
@@ -214,8 +215,9 @@ async function start() {
   onTools();
   onType();
   onKeys();
-  addEventListener("popstate", update);
+  addEventListener("hashchange", update);
   addEventListener("online", update);
+  byId("search").value = read().q;
   byId("search").focus();
   const ready = update();
   await Promise.allSettled([ready, showBackends(), api.panels().then((found) => { panels = found.panels; })]);

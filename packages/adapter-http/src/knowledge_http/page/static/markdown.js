@@ -26,6 +26,7 @@ export function render(text, { marks = [], links = [], anchors = new Map(), isMa
   const out = h("div", { class: "document" });
   if (isMarkdown) writer.blocks(out);
   else out.append(filled(h("pre", { tabindex: 0 }), (element) => writer.slice(element, 0, text.length)));
+  for (const each of out.children) each.dir = "auto";
   return out;
 }
 

@@ -82,17 +82,17 @@ export function searchView({ go, say, fail }) {
     const href = docLink(state, each.source_id, { span: each.span, hash: each.content_hash });
     const where = each.heading_path.filter((part, at) => at > 0 || part !== each.title).join(" › ");
     return h("li", {},
-      h("a", { class: "title", href }, plain(each.title || each.source_id)),
+      h("a", { class: "title", dir: "auto", href }, plain(each.title || each.source_id)),
       where ? h("span", { class: "where" }, plain(where)) : null,
-      h("p", { class: "snippet" }, pieces(each.snippet).map((piece) =>
+      h("p", { class: "snippet", dir: "auto" }, pieces(each.snippet).map((piece) =>
         piece.marked ? h("mark", {}, plain(piece.text)) : plain(piece.text))),
       h("small", {}, plain(`${each.backend ? `${each.backend}: ` : ""}${each.source_id}, bytes ${each.span.start} to ${each.span.end}`)));
   }
 
   function source(each) {
     return h("li", {},
-      h("a", { class: "title", href: docLink(state, each.id) }, plain(each.title || each.id)),
-      typeof each.metadata.summary === "string" ? h("p", { class: "snippet" }, plain(each.metadata.summary).slice(0, 300)) : null,
+      h("a", { class: "title", dir: "auto", href: docLink(state, each.id) }, plain(each.title || each.id)),
+      typeof each.metadata.summary === "string" ? h("p", { class: "snippet", dir: "auto" }, plain(each.metadata.summary).slice(0, 300)) : null,
       h("small", {}, plain(`${each.id}, ${each.bytes.toLocaleString()} bytes`)));
   }
 
