@@ -32,13 +32,13 @@ from mcp_types import (
 from knowledge_engine.agent_tools import TOOL_NAMES
 from knowledge_engine.agent_tools.arguments import call_arguments
 from knowledge_engine.agent_tools.plain import plain, scrub, shorten
-from knowledge_engine.agent_tools.rendering import Answer
 from knowledge_engine.errors import InvalidArgumentError, NotFoundError, TooLargeError, wire_error
 from knowledge_engine.extensions import AgentTool
 from knowledge_engine.lanes import run_in_lane
 from knowledge_engine.models import Source
 from knowledge_engine.service import KnowledgeService, Loaded
 from knowledge_mcp import schemas
+from knowledge_mcp.kept import call_key
 from knowledge_mcp.more_tools import MoreTools
 from knowledge_mcp.results import failure_of, result_of
 from knowledge_mcp.settings import McpSettings
@@ -105,9 +105,12 @@ class KnowledgeMcp:
             if name not in offered:
                 raise refusal_of_tool(scrub(name), offered)
             view = self._views.view(access)
-            call = partial(self._call, name, params.arguments, view, access)
-            answer = await run_in_lane(view.lane, call, self._settings.timeout_s)
-            return result_of(name, answer)
+            # Who sees the same view gets the same of these.
+            key = call_key(name, params.arguments) if name in TOOL_NAMES else None
+            if (kept := view.kept.recent(key)) is not None:
+                return kept
+            make = partial(self._call, name, params.arguments, view, access)
+            return await run_in_lane(view.lane, partial(view.kept.result, key, make), self._settings.timeout_s)
         except Exception as error:
             return result_of(name, failure_of(name, error))
 
@@ -153,16 +156,19 @@ class KnowledgeMcp:
         left_out |= {name for name, each in self._extensions.items() if not access.allows(each.scope)}
         return {name: each for name, each in self._tools.items() if name not in left_out}
 
-    def _call(self, name: str, arguments: Mapping[str, Any] | None, view: View, access: Access) -> Answer:
+    def _call(self, name: str, arguments: Mapping[str, Any] | None, view: View, access: Access) -> CallToolResult:
         if name in TOOL_NAMES:
-            return view.tools.call(name, arguments)
+            return result_of(name, view.tools.call(name, arguments))
         given = call_arguments(arguments)
         if name in self._extensions:
             answer = plain(self._extensions[name].call(dict(given)))
-            return answer if isinstance(answer, dict) else {"result": answer}
+            return result_of(name, answer if isinstance(answer, dict) else {"result": answer})
         more = MoreTools(view, access, self._settings.public_url)
-        answered: Answer = getattr(more, name)(**given)
-        return answered
+        try:
+            return result_of(name, getattr(more, name)(**given))
+        finally:
+            if name in schemas.WRITING:
+                view.kept.forget()
 
     async def _run(self, ctx: Context, call: Callable[[KnowledgeService], T]) -> T:
         """What a call gives, in a thread.

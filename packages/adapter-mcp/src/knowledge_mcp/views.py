@@ -12,6 +12,7 @@ from knowledge_engine.fusion.ids import split_new
 from knowledge_engine.lanes import Lane
 from knowledge_engine.ports import IngestingProvider
 from knowledge_engine.service import KnowledgeService
+from knowledge_mcp.kept import KeptResults
 
 _MAX_CONCURRENT = 8
 #: How old what a federation has taken in may be, and how long one of its backends may take.
@@ -60,6 +61,7 @@ class View:
         self.tools = AgentTools(service)
         self.names = tuple(names)
         self.joint = joint
+        self.kept = KeptResults(service.revision, recent_s=service.fresh_for_s)
         self.lane = Lane("mcp", max_concurrent=_MAX_CONCURRENT, max_abandoned=_MAX_CONCURRENT)
 
     def writable_by(self, access: Access) -> bool:
