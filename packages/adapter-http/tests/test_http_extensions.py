@@ -91,7 +91,10 @@ def test_an_application_is_seen_by_those_who_may(monkeypatch: pytest.MonkeyPatch
         assert docs.get("/v1/sources", headers=READER).status_code == 200
         boom = docs.get("/api/things/boom", headers=ADMIN)
         assert (boom.status_code, "/secret" in boom.text) == (500, False)
-        with pytest.raises(WebSocketDisconnect) as closed, docs.websocket_connect("/api/things/ws", headers=READER | HOST):
+        with (
+            pytest.raises(WebSocketDisconnect) as closed,
+            docs.websocket_connect("/api/things/ws", headers=READER | HOST),
+        ):
             pass
         assert closed.value.code == 1008
         with docs.websocket_connect("/api/things/ws", headers=ADMIN | HOST) as made:
