@@ -26,6 +26,7 @@ MAX_ABOUT_CHARS = 600
 #: Documents and values of metadata that are named: a skill is read whole.
 _MAX_DOCUMENTS = 300
 _MAX_KEYS, _MAX_VALUES, _MAX_CHARS = 30, 10, 160
+_UNREADABLE = re.compile("[\x7f-\x9f\ufeff\ufffe\uffff]")
 _SEAL = re.compile(rb"<!-- Written by kpkit-mcp\. SHA-256 of what stands above: ([0-9a-f]{64}) -->\n")
 
 _SKILL = """\
@@ -187,8 +188,10 @@ def _skill(name: str, about: str, backend: str | None, *, with_documents: bool) 
     more = "- [references/documents.md](references/documents.md): which documents there are\n" if with_documents else ""
     return _SKILL.format(
         name=name,
-        # JSON is YAML, and ends where it ends whatever stands in it.
-        description=json.dumps(description, ensure_ascii=False),
+        # JSON is YAML, and ends where it ends whatever stands in it, but for what YAML wants escaped.
+        description=_UNREADABLE.sub(
+            lambda found: f"\\u{ord(found[0]):04x}", json.dumps(description, ensure_ascii=False)
+        ),
         query=f'knowledge query "YOUR QUESTION" --json{option}',
         list=f'knowledge list "WORDS" --json{option}',
         get=f"knowledge get ID --json{option}",
