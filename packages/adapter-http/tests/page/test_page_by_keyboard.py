@@ -96,11 +96,11 @@ def test_facets_narrow_by_keyboard_and_stand_in_the_address(page: Page, url: str
     to(page, report)
     page.keyboard.press("Space")
     expect(page.locator("#chosen li")).to_have_count(2)
-    expect(page.locator("#main > .search")).not_to_have_attribute("aria-busy", "true")
-    shown = page.locator(RESULTS).locator("small").all_text_contents()
-    numbers = [int(re.match(r"(\d+)\.md", each)[1]) for each in shown]  # type: ignore[index]
-    assert numbers
-    assert {number % 4 for number in numbers} <= {1, 3}
+    # Guides are each fourth, reports too: now both are there, and nothing else.
+    titles = page.locator(f"{RESULTS} a.title")
+    expect(titles.nth(1)).to_have_text("Document 3")
+    expect(titles.nth(0)).to_have_text("Document 1")
+    assert {int(each.split()[1]) % 4 for each in titles.all_text_contents()} == {1, 3}
     address = page.url
     to(page, page.locator("#chosen a").first, "Shift+Tab")
     page.keyboard.press("Enter")
@@ -189,6 +189,17 @@ def test_the_outline_leads_to_sections(page: Page, url: str) -> None:
     assert "at=part-40" in page.url
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"), [("## Two ##", "Two"), ("# C#", "C#"), ("## #", ""), ("# a # b  #", "a # b")]
+)
+def test_headings_are_shown_without_what_closes_them(page: Page, url: str, written: str, shown: str) -> None:
+    opened(page, url)
+    found = page.evaluate(
+        "async (text) => (await import('./page/markdown.js')).render(text).querySelector('h2, h3').textContent", written
+    )
+    assert found == shown
+
+
 def test_links_lead_to_other_documents(page: Page, url: str) -> None:
     opened(page, url, "#doc=00500.md")
     to(page, page.locator(".document a", has_text="the next"))
@@ -243,6 +254,7 @@ def test_what_is_not_indexed_is_shown_with_the_reason(page: Page, url: str) -> N
     page.locator("#narrow summary").first.focus()
     page.keyboard.press("i")
     expect(page.locator(".numbers")).to_contain_text("10,001")
+    expect(page.locator("#main")).to_be_focused()
     row = page.locator("tr", has_text="outside.md")
     assert row.first.locator("td").first.text_content() == status["skipped"][0]["reason"]
     broken = page.locator("#remarks tr", has_text="broken.md").first
@@ -302,6 +314,8 @@ def test_nothing_is_wider_than_320_pixels(page: Page, url: str, fragment: str) -
     opened(page, url, fragment)
     page.locator("#main").get_by_role("link").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    for part in page.locator("article, #results, .picture, .numbers").all():
+        assert part.evaluate("element => element.getBoundingClientRect().width") >= 280
     assert float(page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)")) >= 16
 
 

@@ -62,6 +62,8 @@ async function update(event) {
   document.title = [state.q, name === "doc" ? state.doc : "", "Knowledge"].filter(Boolean).map(plain).join(" · ");
   await views[name].update(state, panels.find((each) => each.name === state.panel));
   if (name === "search" && shown === name && lastHit && document.activeElement === document.body) focusHit();
+  // Where what had the focus is gone, Tab goes on from the view.
+  if (shown === name && document.activeElement === document.body) byId("main").focus({ preventScroll: true });
 }
 
 /** Who comes back from a document is where they left. */

@@ -4,12 +4,12 @@
 import { h } from "./dom.js";
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)$/;
-const HEADING = /^( {0,3}#{1,6}[ \t]+)(.*?)[ \t]*#*[ \t]*$/;
+const HEADING = /^ {0,3}#{1,6}[ \t]+/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])[ \t]+/;
 const QUOTE = /^ {0,3}> ?/;
 const RULE = /^ {0,3}([-*_])[ \t]*(\1[ \t]*){2,}$/;
 const ROW = /^\s*\|.*\|\s*$/;
-const ROW_RULE = /^\s*\|?[\s:|-]+\|?\s*$/;
+const ROW_RULE = /^[\s:|-]*-[\s:|-]*$/;
 const UNDERLINE = /^ {0,3}(=+|-+)[ \t]*$/;
 const INLINE = /(`+)|(\*\*|__)(?=\S)|([*_])(?=\S)/g;
 const MOST_INLINE = 20_000;
@@ -33,6 +33,14 @@ export function render(text, { marks = [], links = [], anchors = new Map(), isMa
 function filled(element, fill) {
   fill(element);
   return element;
+}
+
+/** How long a heading is without the `##` that may close it. Backwards, as an expression would try each place. */
+function withoutClosing(text) {
+  const end = text.trimEnd().length;
+  let to = end;
+  while (to > 0 && text[to - 1] === "#") to -= 1;
+  return to < end && (to === 0 || /\s/.test(text[to - 1])) ? text.slice(0, to).trimEnd().length : end;
 }
 
 class Writer {
@@ -107,8 +115,8 @@ class Writer {
   }
 
   heading(out, line, found, at) {
-    const start = line.start + found[1].length;
-    this.titled(out, found[1].trim().length, line, start, start + found[2].length);
+    const start = line.start + found[0].length;
+    this.titled(out, found[0].trim().length, line, start, start + withoutClosing(line.text.slice(found[0].length)));
     return at + 1;
   }
 

@@ -7,8 +7,8 @@ import { located } from "./spans.js";
 import { docLink, link } from "./state.js";
 
 /** Of longer documents so many bytes are shown at once. */
-const WINDOW = 200_000;
-const BEFORE = 20_000;
+const WINDOW = 100_000;
+const BEFORE = 10_000;
 const VERDICTS = {
   ok: "The cited words are still there.",
   moved: "The cited words have moved in the document; this is where they are now.",
