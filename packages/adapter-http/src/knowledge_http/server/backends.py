@@ -139,11 +139,6 @@ class Served:
         self._views: dict[tuple[str, ...], View] = {}
 
     @property
-    def services(self) -> dict[str, KnowledgeService]:
-        """By name."""
-        return {name: room.service for name, room in self.rooms.items()}
-
-    @property
     def all_rooms(self) -> tuple[Room, ...]:
         """Those of single backends, and of several as one."""
         joint = [view.room for view in self._views.values() if view.is_joint]

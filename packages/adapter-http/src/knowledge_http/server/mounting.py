@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
-from starlette.routing import BaseRoute, Match
+from starlette.routing import Match
 
 from knowledge_engine.errors import wire_error
 from knowledge_engine.extensions import Mount
 from knowledge_http.server.backends import check_scope
 from knowledge_http.server.calls import GRANT, Receive, Scope
 from knowledge_http.server.rendering import Send
-from knowledge_http.server.routing import ROUTE
+from knowledge_http.server.routing import ROUTE, NamelessRoute
 
 _log = logging.getLogger("knowledge_http")
 
@@ -45,7 +45,7 @@ class Scoped:
         await self._app(scope, receive, send)
 
 
-class MountedRoute(BaseRoute):
+class MountedRoute(NamelessRoute):
     """Leads to an application at its prefix and below. Without a detour from `/prefix` to `/prefix/`, on which a client
     may lose what it sent.
     """

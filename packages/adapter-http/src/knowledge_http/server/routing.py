@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from starlette.routing import BaseRoute, Match
+from starlette.routing import BaseRoute, Match, NoMatchFound
 
 from knowledge_http.errors import MethodNotAllowedError
 from knowledge_http.server.api import Api
@@ -57,7 +57,15 @@ def raw_path(scope: Mapping[str, Any]) -> bytes:
     return raw[len(root) :] if root and raw.startswith(root + b"/") else raw
 
 
-class ApiRoute(BaseRoute):
+class NamelessRoute(BaseRoute):
+    """A route that no URL is made of."""
+
+    def url_path_for(self, name: str, /, **_: Any) -> Any:
+        """See `BaseRoute.url_path_for`."""
+        raise NoMatchFound(name, {})
+
+
+class ApiRoute(NamelessRoute):
     """All operations, as one route: a path is looked up, not tried against each."""
 
     def __init__(self, api: Api, operations: Sequence[Operation]) -> None:
@@ -114,9 +122,3 @@ class ApiRoute(BaseRoute):
             answer = await operation.run(call)
             kept.put(key, answer, generation)
         return answer
-
-    def url_path_for(self, name: str, /, **_: Any) -> Any:
-        """See `BaseRoute.url_path_for`: these have no names."""
-        from starlette.routing import NoMatchFound
-
-        raise NoMatchFound(name, {})
