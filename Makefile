@@ -20,7 +20,7 @@ QUERY ?= modbus register byte order
 export DEMO_DOCS := $(value DOCS)
 export DEMO_QUERY := $(value QUERY)
 
-.PHONY: demo test fuzz test-all test-all-slow check setup outside lock lock-outside bench clean help
+.PHONY: demo test fuzz test-all test-all-slow check setup outside inspector lock lock-outside bench clean help
 
 help:
 	@echo 'make demo [DOCS=folder QUERY="..."]   list, get, query and verify on a folder'
@@ -42,7 +42,12 @@ setup: .venv/.ready
 	$(SYNC) || $(SYNC) --system-certs
 	touch $@
 
-outside: $(OUTSIDE)
+outside: $(OUTSIDE) inspector
+
+# The MCP Inspector. Tests that need it say so where npm is not there, and are left out.
+inspector:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .node-mcp/.ready; \
+		else echo 'npm is not there: the tests with the MCP Inspector are left out'; fi
 
 # A folder without its .ready was left half-way: each of these begins anew.
 .venv-crossbar/.ready: .uv/.ready $(WAMP_TESTS)/requirements-crossbar.txt
@@ -59,6 +64,9 @@ touch $@
 endef
 
 .node/.ready: $(WAMP_TESTS)/js/package.json $(WAMP_TESTS)/js/package-lock.json
+	$(into_node)
+
+.node-mcp/.ready: packages/adapter-mcp/tests/js/package.json packages/adapter-mcp/tests/js/package-lock.json
 	$(into_node)
 
 .node-page/.ready: $(PAGE)/package.json $(PAGE)/package-lock.json
