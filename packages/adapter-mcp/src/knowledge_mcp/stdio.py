@@ -112,7 +112,7 @@ class StdioSession:
         """Returns when the host has gone."""
         incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
-        async with anyio.create_task_group() as tasks:
+        async with outgoing, anyio.create_task_group() as tasks:
             tasks.start_soon(self._read, incoming)
             tasks.start_soon(self._write, outgoing, tasks.cancel_scope.cancel)
             await self._server.run(received, sent, self._server.create_initialization_options())
