@@ -76,7 +76,7 @@ class Operation:
     name: str
     summary: str
     run: Callable[[Call], Awaitable[Answer]]
-    #: What the caller must be allowed somewhere; what it takes at one backend, the operation asks itself.
+    #: What the caller must be allowed somewhere; whether it is so at the backend in question, the operation asks.
     scope: str = "read"
     params: tuple[Param, ...] = ()
     #: JSON schemas, or names of models.

@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute, Match, NoMatchFound
 
 from knowledge_http.errors import MethodNotAllowedError
 from knowledge_http.server.api import Api
+from knowledge_http.server.backends import check_scope
 from knowledge_http.server.calls import Call, Receive, Scope
 from knowledge_http.server.operations import Operation
 from knowledge_http.server.rendering import Answer, send_answer
@@ -102,6 +103,8 @@ class ApiRoute(NamelessRoute):
                 f"{method[:20]} is nothing to do there", mend=f"Use {allowed}.", headers={"allow": allowed}
             )
         call = Call(self._api, operation, scope, receive, found.raw_id)
+        if not operation.public:
+            check_scope(call.grant, operation.scope)
         try:
             if operation.kept:
                 return await self._kept(operation, call, found)
