@@ -9,9 +9,11 @@ UV_ENV := env -u UV_DEFAULT_INDEX -u UV_INDEX_URL -u UV_INDEX UV_PYTHON_DOWNLOAD
 SYNC := $(UV_ENV) $(UV) sync --quiet --locked --all-packages --all-extras --python $(PYTHON)
 # The programs that the WAMP tests talk to, each in a place of its own: what they pin does not go with our packages.
 WAMP_TESTS := packages/adapter-wamp/tests
+HTTP_TESTS := packages/adapter-http/tests
 # What looks at the page in a browser; the browser itself is the machine's.
 PAGE := packages/adapter-http/tests/page
-OUTSIDE := .venv-crossbar/.ready .venv-ironflock-1.5.3/.ready .venv-ironflock-1.10.1/.ready .node/.ready .node-page/.ready
+OUTSIDE := .venv-crossbar/.ready .venv-ironflock-1.5.3/.ready .venv-ironflock-1.10.1/.ready .node/.ready .node-page/.ready \
+	.venv-schemathesis/.ready
 MEMBERS := $(addprefix packages/,knowledge-engine adapter-files adapter-wamp)
 DOCS ?= examples/library
 QUERY ?= modbus register byte order
@@ -29,7 +31,7 @@ help:
 	@echo 'make test-all                         the same with the tests that take long'
 	@echo 'make bench                            relevance, on the collections that are there'
 	@echo 'make lock                             write uv.lock anew'
-	@echo 'make lock-outside                     the same for the programs that the WAMP tests talk to'
+	@echo 'make lock-outside                     the same for the programs that tests talk to'
 
 setup: .venv/.ready
 
@@ -52,6 +54,9 @@ inspector:
 # A folder without its .ready was left half-way: each of these begins anew.
 .venv-crossbar/.ready: .uv/.ready $(WAMP_TESTS)/requirements-crossbar.txt
 	$(call into_venv,-r $(WAMP_TESTS)/requirements-crossbar.txt)
+
+.venv-schemathesis/.ready: .uv/.ready $(HTTP_TESTS)/requirements-schemathesis.txt
+	$(call into_venv,-r $(HTTP_TESTS)/requirements-schemathesis.txt)
 
 .venv-ironflock-%/.ready: .uv/.ready $(WAMP_TESTS)/requirements-ironflock.txt $(addsuffix /pyproject.toml,$(MEMBERS))
 	$(call into_venv,-c $(WAMP_TESTS)/requirements-ironflock.txt ironflock==$* $(addprefix -e ./,$(MEMBERS)))
@@ -112,6 +117,7 @@ lock: .uv/.ready
 COMPILE = $(UV_ENV) $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --no-annotate --no-header
 lock-outside: .uv/.ready
 	$(COMPILE) $(WAMP_TESTS)/requirements-crossbar.in -o $(WAMP_TESTS)/requirements-crossbar.txt
+	$(COMPILE) $(HTTP_TESTS)/requirements-schemathesis.in -o $(HTTP_TESTS)/requirements-schemathesis.txt
 	$(COMPILE) $(WAMP_TESTS)/requirements-ironflock.in -o $(WAMP_TESTS)/requirements-ironflock.txt \
 		$(addprefix --no-emit-package ,ironflock kpkit-engine kpkit-files kpkit-wamp)
 
