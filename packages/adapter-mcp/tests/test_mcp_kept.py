@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from mcp_types import CallToolResult, TextContent
 
+from knowledge_engine.errors import UnavailableError
+from knowledge_engine.memory import MemoryProvider
+from knowledge_engine.models import Query, QueryResult
 from knowledge_mcp import kept
 from knowledge_mcp.kept import KeptResults, call_key
 from mcp_bench.serving import inside, run, services
@@ -133,5 +136,31 @@ def test_equal_calls_of_two_libraries_are_not_mixed_up() -> None:
             async with inside(services(docs={"a.md": text})) as client:
                 answer = await client.call_tool("query", {"query": "water"})
                 assert answer.structured_content["count"] == count
+
+    run(main)
+
+
+class Resting(MemoryProvider):
+    """Does not answer questions until it is told to."""
+
+    rests = True
+
+    def query(self, query: Query) -> QueryResult:
+        if self.rests:
+            raise UnavailableError("It rests", mend="Wait.")
+        return super().query(query)
+
+
+def test_an_answer_that_lacks_a_backend_is_not_given_again_when_that_is_back() -> None:
+    resting = Resting({"b.md": b"# B\n\nvalve"})
+    made = services(a={"a.md": b"# A\n\nvalve"}, b=resting)
+
+    async def main() -> None:
+        async with inside(made) as client:
+            for count in (1, 2):
+                answer = (await client.call_tool("query", {"query": "valve"})).structured_content
+                assert answer is not None
+                assert (answer["count"], bool(answer["warnings"])) == (count, count == 1)
+                resting.rests = False
 
     run(main)

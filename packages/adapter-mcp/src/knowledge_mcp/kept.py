@@ -63,8 +63,8 @@ class KeptResults:
         if found is not None:
             return found
         result = make()
-        # An error may pass, and changes while it was answered may be in it.
-        if version and not result.is_error and version == self._version():
+        # What is amiss may pass without a change, and changes while it was answered may be in it.
+        if version and _is_whole(result) and version == self._version():
             self._put(key, version, result)
         return result
 
@@ -93,6 +93,14 @@ class KeptResults:
         kept = self._kept.pop(key, None)
         if kept is not None:
             self._chars -= kept.chars
+
+
+def _is_whole(result: CallToolResult) -> bool:
+    """Whether it is all that there is to say: no error, no backend left out, no index still being built."""
+    answer = result.structured_content or {}
+    index = answer.get("index")
+    is_ready = not isinstance(index, Mapping) or index.get("state") == "ready"
+    return not result.is_error and not answer.get("warnings") and is_ready
 
 
 def call_key(name: str, arguments: Mapping[str, Any] | None) -> str | None:
