@@ -9,7 +9,11 @@ UV_ENV := env -u UV_DEFAULT_INDEX -u UV_INDEX_URL -u UV_INDEX UV_PYTHON_DOWNLOAD
 SYNC := $(UV_ENV) $(UV) sync --quiet --locked --all-packages --all-extras --python $(PYTHON)
 # The programs that the WAMP tests talk to, each in a place of its own: what they pin does not go with our packages.
 WAMP_TESTS := packages/adapter-wamp/tests
-OUTSIDE := .venv-crossbar/.ready .venv-ironflock-1.5.3/.ready .venv-ironflock-1.10.1/.ready .node/.ready
+HTTP_TESTS := packages/adapter-http/tests
+# What looks at the page in a browser; the browser itself is the machine's.
+PAGE := packages/adapter-http/tests/page
+OUTSIDE := .venv-crossbar/.ready .venv-ironflock-1.5.3/.ready .venv-ironflock-1.10.1/.ready .node/.ready .node-page/.ready \
+	.venv-schemathesis/.ready
 MEMBERS := $(addprefix packages/,knowledge-engine adapter-files adapter-wamp)
 DOCS ?= examples/library
 QUERY ?= modbus register byte order
@@ -18,7 +22,7 @@ QUERY ?= modbus register byte order
 export DEMO_DOCS := $(value DOCS)
 export DEMO_QUERY := $(value QUERY)
 
-.PHONY: demo test fuzz test-all test-all-slow check setup outside lock lock-outside bench clean help
+.PHONY: demo test fuzz test-all test-all-slow check setup outside inspector lock lock-outside bench clean help
 
 help:
 	@echo 'make demo [DOCS=folder QUERY="..."]   list, get, query and verify on a folder'
@@ -27,7 +31,7 @@ help:
 	@echo 'make test-all                         the same with the tests that take long'
 	@echo 'make bench                            relevance, on the collections that are there'
 	@echo 'make lock                             write uv.lock anew'
-	@echo 'make lock-outside                     the same for the programs that the WAMP tests talk to'
+	@echo 'make lock-outside                     the same for the programs that tests talk to'
 
 setup: .venv/.ready
 
@@ -40,11 +44,19 @@ setup: .venv/.ready
 	$(SYNC) || $(SYNC) --system-certs
 	touch $@
 
-outside: $(OUTSIDE)
+outside: $(OUTSIDE) inspector
+
+# The MCP Inspector. Tests that need it say so where npm is not there, and are left out.
+inspector:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .node-mcp/.ready; \
+		else echo 'npm is not there: the tests with the MCP Inspector are left out'; fi
 
 # A folder without its .ready was left half-way: each of these begins anew.
 .venv-crossbar/.ready: .uv/.ready $(WAMP_TESTS)/requirements-crossbar.txt
 	$(call into_venv,-r $(WAMP_TESTS)/requirements-crossbar.txt)
+
+.venv-schemathesis/.ready: .uv/.ready $(HTTP_TESTS)/requirements-schemathesis.txt
+	$(call into_venv,-r $(HTTP_TESTS)/requirements-schemathesis.txt)
 
 .venv-ironflock-%/.ready: .uv/.ready $(WAMP_TESTS)/requirements-ironflock.txt $(addsuffix /pyproject.toml,$(MEMBERS))
 	$(call into_venv,-c $(WAMP_TESTS)/requirements-ironflock.txt ironflock==$* $(addprefix -e ./,$(MEMBERS)))
@@ -57,11 +69,21 @@ touch $@
 endef
 
 .node/.ready: $(WAMP_TESTS)/js/package.json $(WAMP_TESTS)/js/package-lock.json
-	rm -rf .node
-	mkdir .node
-	cp $^ .node/
-	npm ci --prefix .node --ignore-scripts --omit=optional --no-audit --no-fund --silent
-	touch $@
+	$(into_node)
+
+.node-mcp/.ready: packages/adapter-mcp/tests/js/package.json packages/adapter-mcp/tests/js/package-lock.json
+	$(into_node)
+
+.node-page/.ready: $(PAGE)/package.json $(PAGE)/package-lock.json
+	$(into_node)
+
+define into_node
+rm -rf $(@D)
+mkdir $(@D)
+cp $^ $(@D)/
+npm ci --prefix $(@D) --ignore-scripts --omit=optional --no-audit --no-fund --silent
+touch $@
+endef
 
 demo: setup
 	@$(RUN)python examples/demo.py "$$DEMO_DOCS" "$$DEMO_QUERY"
@@ -95,8 +117,9 @@ lock: .uv/.ready
 COMPILE = $(UV_ENV) $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --no-annotate --no-header
 lock-outside: .uv/.ready
 	$(COMPILE) $(WAMP_TESTS)/requirements-crossbar.in -o $(WAMP_TESTS)/requirements-crossbar.txt
+	$(COMPILE) $(HTTP_TESTS)/requirements-schemathesis.in -o $(HTTP_TESTS)/requirements-schemathesis.txt
 	$(COMPILE) $(WAMP_TESTS)/requirements-ironflock.in -o $(WAMP_TESTS)/requirements-ironflock.txt \
 		$(addprefix --no-emit-package ,ironflock kpkit-engine kpkit-files kpkit-wamp)
 
 clean:
-	rm -rf .venv .venv-crossbar .venv-ironflock-* .node .uv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-crossbar .venv-ironflock-* .node .node-* .uv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from knowledge_engine.cli import Session, knowledge
-from knowledge_engine.groups import GROUPS
+from knowledge_engine.groups import GROUPS, KIT_PARTS, TRANSPORTS, KitPart
 
 NEEDY = """
     from knowledge_engine.hookspecs import hookimpl
@@ -116,13 +116,23 @@ def install_wire(install_plugin: Any, source: str = WIRE, name: str = "wire") ->
     )
 
 
+@pytest.fixture
+def tube(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of the kit that is not installed."""
+    parts = {**KIT_PARTS, TRANSPORTS: {**KIT_PARTS[TRANSPORTS], "tube": KitPart("kpkit-tube", "Through tubes")}}
+    monkeypatch.setattr("knowledge_engine.backends.KIT_PARTS", parts)
+    monkeypatch.setattr("knowledge_engine.groups.KIT_PARTS", parts)
+
+
+@pytest.mark.usefixtures("tube")
 def test_serve_lists_the_transports_that_are_there_could_be_there_and_are_broken(install_plugin: Any) -> None:
     install_wire(install_plugin)
     install_wire(install_plugin, "import no_such_module_anywhere", name="torn")
     text = " ".join(invoke("serve", "--help").stdout.split())
-    assert "Transports: wamp Procedures on a WAMP router" in text
+    assert "Transports: http REST and agent tools over HTTP" in text
+    assert "wamp Procedures on a WAMP router" in text
     assert "wire Writes answers down. Not installed:" in text
-    assert "mcp Install the distribution kpkit-mcp." in text
+    assert "tube Install the distribution kpkit-tube." in text
     assert "Not available: The plugin 'torn' of torn-dist does not load: ModuleNotFoundError" in text
 
 
@@ -139,9 +149,10 @@ def test_where_every_known_transport_is_installed_none_is_offered(install_plugin
     assert "Not installed" not in invoke("serve", "--help").stdout
 
 
+@pytest.mark.usefixtures("tube")
 def test_serving_by_a_transport_that_is_not_there_says_what_to_install() -> None:
-    result = invoke("serve", "mcp")
-    assert (result.exit_code, "Install the distribution kpkit-mcp." in result.stderr) == (1, True)
+    result = invoke("serve", "tube")
+    assert (result.exit_code, "Install the distribution kpkit-tube." in result.stderr) == (1, True)
     result = invoke("--json", "serve", "nothing")
     assert json.loads(result.stdout)["error"]["code"] == "configuration"
 

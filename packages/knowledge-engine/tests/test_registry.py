@@ -209,7 +209,7 @@ def test_an_unknown_scheme_shows_nothing_of_the_url_after_it() -> None:
     assert "hush" not in str(caught.value)
 
 
-def test_a_scheme_goes_to_the_plugin_of_its_name_first_then_to_its_kin(install_plugin: Any) -> None:
+def test_a_scheme_goes_to_the_plugin_of_its_name_first_then_to_its_kin(bare_path: None, install_plugin: Any) -> None:
     install_plugin("kin_plugin", SHELF, distribution="kin", name="http")
     assert resolve_knowledge_backend("https://host/").info()["distribution"] == "kin"
     install_plugin("own_plugin", SHELF, distribution="own", name="https")

@@ -39,7 +39,7 @@ SETTINGS = st.dictionaries(
 )
 ENVIRON = st.dictionaries(SHORT.map(lambda name: f"KNOWLEDGE_FILES_{name.upper()}"), ANYTHING, max_size=3)
 
-INSTALLED = ("files", "sqlite", "wamp")
+INSTALLED = ("files", "http", "sqlite", "wamp")
 FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -52,6 +52,7 @@ def usable(given: dict[str, Any]) -> dict[str, Any]:
 def test_a_backend_opens_or_says_why_not(name: str, given: dict[str, Any], environ: dict[str, str]) -> None:
     resolve_knowledge_backend("files", environ={}).provider()
     resolve_knowledge_backend("ws://127.0.0.1:1", environ={}).provider()
+    resolve_knowledge_backend("http://127.0.0.1:1", environ={}).provider()
     resolve_knowledge_backend("sqlite", environ={}).provider()
     before = {each for each in sys.modules if not each.startswith(("rank_bm25", "encodings", "stringprep"))}
     failure: KnowledgeError | None = None

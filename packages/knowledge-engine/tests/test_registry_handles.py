@@ -183,7 +183,8 @@ def test_a_resolver_gives_none_for_what_is_unknown_and_a_handle_for_what_is_know
         resolve(3)  # type: ignore[arg-type]
 
 
-def test_a_resolver_may_be_held_to_some_backends(install_plugin: Any) -> None:
+def test_a_resolver_may_be_held_to_some_backends(install_plugin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [])
     install_plugin("shelf_plugin", SHELF, name="shelf")
     install_plugin("kin_plugin", SHELF, name="http", distribution="kin")
     resolve = make_knowledge_resolver(environ={}, slugs={"http"})

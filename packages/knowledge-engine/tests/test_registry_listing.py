@@ -105,8 +105,8 @@ def test_a_name_that_two_distributions_claim_is_listed_once_as_broken_with_both(
 
 
 def test_a_broken_backend_of_this_kit_is_not_called_supported(install_plugin: Any) -> None:
-    install_plugin("http_plugin", "import no_such_module_anywhere", distribution="kpkit-http", name="http")
-    assert listed("http").status == "broken"
+    install_plugin("hub_plugin", "import no_such_module_anywhere", distribution="kpkit-hub", name="hub")
+    assert listed("hub").status == "broken"
 
 
 def test_a_misspelt_group_is_listed_as_broken_with_the_right_one(install_plugin: Any) -> None:

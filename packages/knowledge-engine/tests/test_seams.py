@@ -84,6 +84,49 @@ def test_a_transport_serves_the_services_it_is_given(shelf: Any) -> None:
     ]
 
 
+PREPARING = WIRE.replace("run(services, settings, environ)", "run(prepared)").replace(
+    "environ):", "environ, prepared):"
+) + dedented("""
+    from contextlib import contextmanager
+
+    @contextmanager
+    def held():
+        import wire_server
+
+        wire_server.answers.append("begun")
+        yield "the pipe"
+        wire_server.answers.append("ended")
+
+    @hookimpl
+    def knowledge_prepare():
+        return held()
+""")
+
+
+def test_what_a_transport_prepares_holds_while_it_serves(install_plugin: Any) -> None:
+    site = install_plugin("wire_plugin", PREPARING, group=TRANSPORTS, name="wire")
+    (site / "wire_server.py").write_text("answers = []\nrun = answers.append\n")
+    transport = find_transport("wire")
+    with transport.prepared() as prepared:
+        transport.serve({}, prepared, environ={}, question="x")
+    assert sys.modules["wire_server"].answers == ["begun", "the pipe", "ended"]
+
+
+@pytest.mark.usefixtures("wire")
+def test_most_transports_prepare_nothing() -> None:
+    with find_transport("wire").prepared() as prepared:
+        assert prepared is None
+
+
+def test_a_transport_that_prepares_something_else_is_broken(install_plugin: Any) -> None:
+    install_plugin("wire_plugin", PREPARING.replace("held()\n", "3\n"), group=TRANSPORTS, name="wire")
+    with (
+        pytest.raises(BrokenPluginError, match="returns a int from 'knowledge_prepare', no context manager"),
+        find_transport("wire").prepared(),
+    ):
+        raise AssertionError("prepared")
+
+
 @pytest.mark.usefixtures("wire")
 def test_a_transport_checks_its_settings_before_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match="transport 'wire' is not set up: KNOWLEDGE_WIRE_QUESTION is not set"):
@@ -107,7 +150,10 @@ def test_a_transport_that_fails_shows_no_secret(install_plugin: Any) -> None:
     assert caught.value.__cause__ is None
 
 
-def test_a_transport_that_is_not_there_says_what_to_install_or_what_there_is(install_plugin: Any) -> None:
+def test_a_transport_that_is_not_there_says_what_to_install_or_what_there_is(
+    install_plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [])  # where plugins are looked for
     with pytest.raises(ConfigurationError, match=r"no transport 'mcp'.*Install the distribution kpkit-mcp"):
         find_transport("mcp")
     install_plugin("wire_plugin", WIRE, group=TRANSPORTS, name="wire")
@@ -210,6 +256,8 @@ def test_a_model_that_lacks_a_setting_says_so_without_its_key(install_plugin: An
 
 
 EXTENSIONS = "knowledge_engine.extensions"
+#: What the kit itself mounts.
+THE_KITS = {"/mcp"}
 GARDEN = dedented("""
     @hookimpl
     def knowledge_mounts(services, environ):
@@ -241,7 +289,8 @@ def test_mounts_tools_and_panels_of_extensions_are_collected_and_work(install_pl
     with open_services([f"docs={shelf.url}"], environ={}) as services:
         found = collect_extensions(services, environ={"ROOM": "attic"})
         assert found.problems == ()
-        (mount,), (tool,), (panel,) = found.mounts.values(), found.agent_tools.values(), found.page_panels.values()
+        (tool,), (panel,) = found.agent_tools.values(), found.page_panels.values()
+        mount = found.mounts["/api/garden"]
         assert (mount.prefix, mount.scope, callable(mount.app())) == ("/api/garden", "read", True)
         assert (tool.name, tool.scope, tool.parameters["type"]) == ("garden_water", "write", "object")
         assert tool.call({"x": 1}) == {"found": 1, "room": "attic", "x": 1}
@@ -251,7 +300,8 @@ def test_mounts_tools_and_panels_of_extensions_are_collected_and_work(install_pl
 def test_an_extension_may_bring_one_kind_only(install_plugin: Any) -> None:
     install_garden(install_plugin, GARDEN.split("@hookimpl\ndef knowledge_agent")[0])
     found = collect_extensions({}, environ={})
-    assert (list(found.mounts), found.agent_tools, found.page_panels, found.problems) == (["/api/garden"], {}, {}, ())
+    assert (found.agent_tools, found.page_panels, found.problems) == ({}, {}, ())
+    assert found.mounts.keys() - THE_KITS == {"/api/garden"}
 
 
 WRONG = {
@@ -292,7 +342,7 @@ def test_names_and_paths_that_clash_belong_to_neither_nor_do_those_of_the_host(i
     install_garden(install_plugin, shed, name="shed")
     install_garden(install_plugin, GARDEN.replace("garden", "pond").replace("/api/pond", "/v1/pond"), name="pond")
     found = collect_extensions({}, environ={}, reserved={"/v1", "pond"})
-    assert (dict(found.mounts), list(found.agent_tools)) == ({}, ["pond_water"])
+    assert (found.mounts.keys() - THE_KITS, list(found.agent_tools)) == (set(), ["pond_water"])
     assert list(found.page_panels) == ["garden", "shed"]
     assert [error.problem for error in found.problems] == [
         "The plugin 'pond' of pond-dist brings a mount '/v1/pond', which there is already",

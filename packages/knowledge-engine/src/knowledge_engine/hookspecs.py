@@ -13,6 +13,7 @@ read: several hosts with different ones may live in one process.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -68,11 +69,23 @@ def knowledge_transport() -> Mapping[str, Any]:  # type: ignore[empty-body]
 
 
 @hookspec(firstresult=True)
-def knowledge_serve(services: Mapping[str, Any], settings: Mapping[str, str], environ: Mapping[str, str]) -> None:
+def knowledge_prepare() -> AbstractContextManager[object]:  # type: ignore[empty-body]
+    """What has to hold before the first backend is opened, and until the last one is disposed of.
+
+    Group `knowledge_engine.transports`; a transport that needs nothing of the kind has no such hook. One that speaks on
+    standard output keeps that for itself, say. What the context manager gives comes to `knowledge_serve`.
+    """
+
+
+@hookspec(firstresult=True)
+def knowledge_serve(
+    services: Mapping[str, Any], settings: Mapping[str, str], environ: Mapping[str, str], prepared: object
+) -> None:
     """Serves the backends, by name, until it is told to stop (SIGINT, SIGTERM), then returns.
 
     Group `knowledge_engine.transports`. `services` are `KnowledgeService`s: they block, take calls from
-    several threads, and are disposed of by whoever opened them. `settings` and `environ` are as in `knowledge_open`.
+    several threads, and are disposed of by whoever opened them. `settings` and `environ` are as in `knowledge_open`;
+    `prepared` is from `knowledge_prepare`, or None where the host did not prepare anything.
 
     Raises:
         ConfigurationError: When a setting is wrong.
@@ -115,7 +128,8 @@ def knowledge_mounts(  # type: ignore[empty-body]
     Each is a mapping of `prefix` (`/api/things`: all below it is the application's), `scope` (`read`, `write` or
     `admin`: what a caller must be allowed before the application sees the request) and `app`: a callable without
     arguments that gives an ASGI application. The server calls it once, authenticates first, and runs the
-    application's lifespan.
+    application's lifespan. `scope["knowledge.grant"]` says what the caller may do: `allows(scope, backend)` and
+    `visible(backends)`, those of some backends that the caller may read.
     """
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from knowledge_engine.errors import ConfigurationError
@@ -29,9 +30,28 @@ class KnowledgeTransport(Described):
         """What may be set, by the short name that `serve` takes."""
         return self._info.short_names()
 
+    @contextmanager
+    def prepared(self) -> Iterator[object]:
+        """Holds what the transport needs while backends are opened and served; what it gives is for `serve`.
+
+        Raises:
+            BrokenPluginError: When the plugin fails.
+        """
+        if not self._plugin.has("knowledge_prepare"):
+            yield None
+            return
+        manager = self._plugin.call("knowledge_prepare")
+        if not isinstance(manager, AbstractContextManager):
+            raise self._plugin.broken(
+                f"returns a {type(manager).__name__} from 'knowledge_prepare', no context manager"
+            )
+        with manager as prepared:
+            yield prepared
+
     def serve(
         self,
         services: Mapping[str, KnowledgeService],
+        prepared: object = None,
         /,
         *,
         environ: Mapping[str, str] | None = None,
@@ -40,6 +60,9 @@ class KnowledgeTransport(Described):
         """Serves the services, by the names of their backends, until it is told to stop; does not dispose of them.
 
         Settings are as for `registry.resolve_knowledge_backend`.
+
+        Args:
+            prepared: What `prepared` gave, where the caller asked for that.
 
         Raises:
             ConfigurationError: When settings are missing or wrong.
@@ -55,6 +78,7 @@ class KnowledgeTransport(Described):
             services=dict(services),
             settings=dict(effective.given),
             environ=dict(effective.environ),
+            prepared=prepared,
         )
 
 

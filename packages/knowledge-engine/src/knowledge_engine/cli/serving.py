@@ -89,8 +89,9 @@ def _serve(transport: KnowledgeTransport, /, **values: Any) -> None:
     session = _session(click.get_current_context())
     names = values.pop(_BACKENDS) or [session.backend]
     settings = {name.removeprefix("setting_"): value for name, value in values.items()}
-    with open_services(names, environ=session.environ, fresh_for_s=_FRESH_FOR_S) as services:
-        transport.serve(services, environ=session.environ, **settings)
+    opening = open_services(names, environ=session.environ, fresh_for_s=_FRESH_FOR_S)
+    with transport.prepared() as prepared, opening as services:
+        transport.serve(services, prepared, environ=session.environ, **settings)
 
 
 def _session(ctx: click.Context) -> Session:

@@ -49,6 +49,8 @@ from knowledge_engine.service.snapshots import Snapshots
 #: How often something is read again because it changed meanwhile.
 _ATTEMPTS = 3
 _NAMED = 5
+#: Looking at many documents takes at most one in so many parts of the time, however often answers are wanted.
+_LOOK_SHARE = 5.0
 #: Parsed documents that are kept, and how large they may be.
 _CACHED_DOCUMENTS = 128
 _CACHED_BYTES = 64 * 1024
@@ -64,6 +66,7 @@ class KnowledgeService:
         provider: Where the documents are.
         refresh_before_answer: Lets the provider take in what changed before each answer, where it can.
         fresh_for_s: How old what was taken in may be, in seconds: a server that answers often need not look each time.
+            Where a look takes long, older: no more than a fifth of the time is spent on looking.
         analyzer: Cuts catalogue fields and queries to words; by default an English one.
     """
 
@@ -196,7 +199,9 @@ class KnowledgeService:
         if not checked.query.strip():
             raise InvalidQueryError("The query is empty", mend="Ask with at least one word.")
         compile_filter(checked.filter)
-        self._freshen()
+        # A first look would wait for the whole index: who does not want to wait so long asks the backend at once.
+        if checked.wait_s is None or self._fresh_until >= 0 or self.provider.health_check().index.revision:
+            self._freshen()
         return self.provider.query(checked)
 
     def verify(self, citation: Cited) -> Verification:
@@ -368,7 +373,8 @@ class KnowledgeService:
                 if began >= self._fresh_until:
                     self.provider.refresh()
                     # From the beginning: what changed while it looked may have been missed.
-                    self._fresh_until = began + self._fresh_for_s
+                    took = time.monotonic() - began
+                    self._fresh_until = began + max(self._fresh_for_s, took * _LOOK_SHARE)
             finally:
                 self._freshening.release()
 

@@ -1,0 +1,1 @@
+"""Servers and clients that the tests of HTTP share."""
