@@ -32,6 +32,7 @@ from knowledge_engine.markdown._syntax import (
     CLOSING_FENCE,
     FENCE,
     FENCE_LINE,
+    HTML_TO_BLANK,
     INTERESTING,
     LETTERS,
     PLAIN_ITEM,
@@ -90,8 +91,10 @@ class Blocks:
         self._run(start)
 
     def _run(self, start: int) -> None:
-        # Outside of containers, lines are looked for from the line end before them; the first has none.
-        at = self._one_line(start) if start < self._size else start
+        # Outside of containers, lines are looked for from the line end before them; the first may have none.
+        at = start
+        if start < self._size and self._text[start - 1 : start] != b"\n":
+            at = self._one_line(start)
         while at < self._size:
             at = self._inside(at) if self._stack else self._outside(at)
         self._at = self._size
@@ -122,6 +125,12 @@ class Blocks:
             self._at, self._next = at, fence.end()
             self._begin_fence(fence[1])
             return self._next
+        if sign == 0x3C and HTML_TO_BLANK.match(self._text, at):
+            end = self._after(BEFORE_BLANK, at)
+            self.opaque.append((at, end))
+            self._leaf = _NONE
+            self._floor = end
+            return end
         # Behind text a number begins a list only if it is 1.
         if sign in b"*+-" or (sign in b"0123456789" and self._leaf != _TEXT):
             return self._plain_items(at) or self._one_line(at)

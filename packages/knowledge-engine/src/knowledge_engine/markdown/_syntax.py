@@ -43,7 +43,8 @@ FENCE_LINE: Final = re.compile(rb"(`{3,}+)[^`\n]*+(?:\n|\Z)")
 LETTERS: Final = frozenset(range(0x80, 0x100)) | frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 # Begins text that is nothing else, whatever stands before it.
 _PLAIN = rb"(?:[A-Za-z\x80-\xff(\"'\[$@&]|\*\*[A-Za-z]|`[^`\n])"
-_MARK = rb"(?:[*+-]|[0-9]{1,9}[.)]) "
+# Behind more spaces than four, an item's text is code.
+_MARK = rb"(?:[*+-]|[0-9]{1,9}[.)]) {1,4}"
 #: An item at the margin that begins with plain text, up to that text.
 PLAIN_ITEM: Final = re.compile(_MARK + rb"(?=" + _PLAIN + rb")")
 #: The end of the last line of plain text, be it an item's first, as most lists consist of. Blank lines are among them
@@ -58,6 +59,8 @@ _BLOCK_TAGS = (
     b"|link|main|menu|menuitem|nav|noframes|ol|optgroup|option|p|param|search|section|summary|table|tbody|td|tfoot|th"
     b"|thead|title|tr|track|ul"
 )
+#: A tag that begins an HTML block which goes on to a blank line.
+HTML_TO_BLANK: Final = re.compile(rb"</?(?:" + _BLOCK_TAGS + rb")(?=\s|/?>|\Z)", re.IGNORECASE)
 #: A complete opening or closing tag.
 TAG: Final = re.compile(
     rb"<(?:[A-Za-z][A-Za-z0-9-]*+"
@@ -65,7 +68,6 @@ TAG: Final = re.compile(
     rb"|/[A-Za-z][A-Za-z0-9-]*+\s*+)>"
 )
 _TAG_LINE = re.compile(TAG.pattern + rb"\s*+\Z")
-_TO_BLANK = re.compile(rb"<(?:/?(?:" + _BLOCK_TAGS + rb")(?=\s|/?>|\Z))", re.IGNORECASE)
 # How the blocks start that end at a mark of their own, and that mark.
 _TO_MARK = (
     (
@@ -106,7 +108,7 @@ def html_block(line: bytes, at: int, *, after_text: bool) -> re.Pattern[bytes] |
     for start, end in _TO_MARK:
         if start.match(line, at):
             return end
-    if _TO_BLANK.match(line, at) or (not after_text and _TAG_LINE.match(line, at)):
+    if HTML_TO_BLANK.match(line, at) or (not after_text and _TAG_LINE.match(line, at)):
         return True
     return None
 
