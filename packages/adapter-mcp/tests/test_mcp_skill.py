@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from knowledge_engine.cli import knowledge
 from knowledge_engine.cli.session import Session
@@ -126,6 +129,19 @@ def test_a_folder_that_cannot_name_a_skill_is_refused(tmp_path: Path, name: str)
     with pytest.raises(InvalidArgumentError, match="cannot be called"):
         write_skill(str(tmp_path / name), library())
     assert list(tmp_path.iterdir()) == []
+
+
+@given(about=st.text(max_size=600))
+@settings(max_examples=30)
+def test_whatever_it_is_about_the_frontmatter_is_read_back(
+    about: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("made") / "x"
+    write_skill(str(folder), library({}), about=about)
+    _, block, _ = (folder / "SKILL.md").read_text(encoding="utf-8").split("---\n", 2)
+    head = yaml.safe_load(block)
+    assert set(head) == {"name", "description", "compatibility", "metadata"}
+    assert len(head["description"]) <= 1024
 
 
 def test_a_description_that_is_too_long_is_refused(tmp_path: Path) -> None:
