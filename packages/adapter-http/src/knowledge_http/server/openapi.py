@@ -175,7 +175,7 @@ def _in_path(name: str) -> dict[str, Any]:
         "in": "path",
         "required": True,
         "description": said,
-        "schema": {"type": "string", "minLength": 1},
+        "schema": {"type": "string", "pattern": r"^[^{}\x00-\x1f\x7f]+$"},
     }
 
 
