@@ -41,7 +41,7 @@ def test_whatever_is_asked_is_answered_as_described(tmp_path: Path, several: boo
                 "-H",
                 "Authorization: Bearer chief",
                 "-n",
-                "40",
+                "25",
                 "--seed",
                 "1",
                 "--no-color",

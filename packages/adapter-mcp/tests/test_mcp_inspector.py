@@ -116,3 +116,14 @@ def test_without_a_token_nothing_is_told(http: tuple[str, ...]) -> None:
     )
     assert ended.returncode != 0
     assert "query" not in ended.stdout
+
+
+def test_what_it_stores_is_a_file_and_what_an_answer_links_to_can_be_read(tmp_path: Path) -> None:
+    server = (*STDIO[:-1], f"files:{tmp_path}", "--allow-write")
+    arguments = ("--method", "tools/call", "--tool-name")
+    stored = inspect(server, *arguments, "ingest", "--tool-arg", "id=a/ü.md", "text=Fresh water")
+    assert stored["structuredContent"]["stored"] is True
+    assert (tmp_path / "a/ü.md").read_text() == "Fresh water"
+    _, link = inspect(server, *arguments, "query", "--tool-arg", "query=fresh")["content"]
+    (read,) = inspect(server, "--method", "resources/read", "--uri", link["uri"])["contents"]
+    assert read["text"] == "Fresh water"

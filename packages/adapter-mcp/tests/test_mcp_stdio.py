@@ -289,3 +289,16 @@ def test_a_message_that_is_whole_is_taken_as_it_is() -> None:
     message = stdio.parsed(json.dumps(call(1, "get", doc_id="a")).encode())
     assert isinstance(message, JSONRPCRequest)
     assert message.id == 1
+
+
+def test_an_extension_that_breaks_is_told_in_the_log_and_costs_nothing_else(tmp_path: Path) -> None:
+    info = tmp_path / "torn-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torn\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[knowledge_engine.extensions]\ntorn = no_such_module_anywhere\n")
+    with Process("--backend", LIBRARY, PYTHONPATH=str(tmp_path)) as process:
+        process.send(call(1, "query", query="modbus"))
+        assert process.receive()["result"]["isError"] is False
+        _, _, errors = process.end()
+    assert b"an extension is left out" in errors
+    assert b"torn" in errors

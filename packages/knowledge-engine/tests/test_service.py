@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -709,6 +710,34 @@ def test_a_look_that_fails_is_made_again() -> None:
         with pytest.raises(ProviderError, match="The disk is away"):
             service.list()
     assert provider.refreshed == 2
+
+
+class Building(Refreshable):
+    """Its index is not there yet, and says so."""
+
+    state: Literal["ready", "building", "stale"] = "building"
+
+    def health_check(self) -> Health:
+        return Health(index=IndexState(state=self.state))
+
+
+def test_an_index_that_is_being_built_is_not_waited_for_by_looking_for_changes() -> None:
+    provider = Building(DOCUMENTS)
+    for fresh_for_s in (0.0, 3600.0):
+        service = KnowledgeService(provider, refresh_before_answer=True, fresh_for_s=fresh_for_s)
+        service.list()
+        service.query(Query(query="x"))
+    assert provider.refreshed == 0
+
+
+def test_who_does_not_want_to_wait_asks_a_backend_that_has_no_index_at_once() -> None:
+    provider = Building(DOCUMENTS)
+    provider.state = "stale"
+    service = KnowledgeService(provider, refresh_before_answer=True)
+    service.query(Query(query="x", wait_s=0.1))
+    assert provider.refreshed == 0
+    service.query(Query(query="x"))
+    assert provider.refreshed == 1
 
 
 def test_the_revision_changes_with_the_corpus_and_is_empty_where_there_is_none(provider: Counting) -> None:

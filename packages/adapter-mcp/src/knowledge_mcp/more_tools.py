@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from knowledge_engine.agent_tools.arguments import text_argument
 from knowledge_engine.agent_tools.guard import never_raises
@@ -90,13 +90,7 @@ class MoreTools:
         if given["text"] is None and given["uri"] is None and not (given["id"] and metadata):
             raise InvalidArgumentError("There is nothing to store", mend="Give text, or kind url and a uri.")
         self._view.check_writing(self._access, given["id"])
-        try:
-            request = IngestRequest.model_validate({**given, "metadata": plain(metadata or {})})
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_context=False, include_url=False)[0]
-            raise InvalidArgumentError(
-                f"{'.'.join(map(str, first['loc']))[:100]}: {first['msg'][:300]}", mend="Correct it."
-            ) from None
+        request = IngestRequest.model_validate({**given, "metadata": plain(metadata or {})})
         source = self._view.service.ingest(request)
         return {
             "stored": True,

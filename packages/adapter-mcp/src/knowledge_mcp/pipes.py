@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
+
+from knowledge_engine.errors import ConfigurationError
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
@@ -24,9 +27,17 @@ def claimed_pipes() -> Iterator[Pipes]:
 
     Meanwhile the usual descriptors lead to an empty input and to standard error: also for C code, and for processes
     that a backend starts. At the end they are as they were.
+
+    Raises:
+        ConfigurationError: When there is no standard input or output.
     """
     _flush()
-    reader, writer = os.dup(_STDIN), os.dup(_STDOUT)
+    try:
+        reader, writer = _copy(_STDIN), _copy(_STDOUT)
+    except OSError as error:
+        raise ConfigurationError(
+            "Standard input or standard output is closed", mend="Start it as a host does, with both of them open."
+        ) from error
     try:
         _lead(_STDIN, os.open(os.devnull, os.O_RDONLY))
         _lead(_STDOUT, _errors())
@@ -37,9 +48,14 @@ def claimed_pipes() -> Iterator[Pipes]:
         _lead(_STDOUT, writer)
 
 
+def _copy(descriptor: int) -> int:
+    # Not into the place of one of the three that is closed.
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _STDERR + 1)
+
+
 def _errors() -> int:
     try:
-        return os.dup(_STDERR)
+        return _copy(_STDERR)
     except OSError:  # it is closed
         return os.open(os.devnull, os.O_WRONLY)
 

@@ -34,7 +34,6 @@ from knowledge_engine.agent_tools.arguments import call_arguments
 from knowledge_engine.agent_tools.plain import plain, scrub, shorten
 from knowledge_engine.errors import InvalidArgumentError, NotFoundError, TooLargeError, wire_error
 from knowledge_engine.extensions import AgentTool
-from knowledge_engine.lanes import run_in_lane
 from knowledge_engine.models import Source
 from knowledge_engine.service import KnowledgeService, Loaded
 from knowledge_mcp import schemas
@@ -110,7 +109,7 @@ class KnowledgeMcp:
             if (kept := view.kept.recent(key)) is not None:
                 return kept
             make = partial(self._call, name, params.arguments, view, access)
-            return await run_in_lane(view.lane, partial(view.kept.result, key, make), self._settings.timeout_s)
+            return await view.run(partial(view.kept.result, key, make), self._settings.timeout_s)
         except Exception as error:
             return result_of(name, failure_of(name, error))
 
@@ -178,7 +177,7 @@ class KnowledgeMcp:
         """
         try:
             view = self._views.view(self._access_of(ctx))
-            return await run_in_lane(view.lane, lambda: call(view.service), self._settings.timeout_s)
+            return await view.run(lambda: call(view.service), self._settings.timeout_s)
         except Exception as error:
             wire = wire_error(error)
             is_asked_wrongly = isinstance(error, InvalidArgumentError | NotFoundError | TooLargeError)

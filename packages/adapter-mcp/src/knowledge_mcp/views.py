@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from knowledge_engine.agent_tools import AgentTools
-from knowledge_engine.errors import InvalidArgumentError, KnowledgeError, NotFoundError, ReadOnlyError
+from knowledge_engine.errors import BusyError, InvalidArgumentError, KnowledgeError, NotFoundError, ReadOnlyError
 from knowledge_engine.fusion import FederatedProvider
 from knowledge_engine.fusion.ids import split_new
-from knowledge_engine.lanes import Lane
+from knowledge_engine.lanes import Lane, run_in_lane
 from knowledge_engine.ports import IngestingProvider
 from knowledge_engine.service import KnowledgeService
 from knowledge_mcp.kept import KeptResults
+
+T = TypeVar("T")
 
 _MAX_CONCURRENT = 8
 #: How old what a federation has taken in may be, and how long one of its backends may take.
 _FRESH_FOR_S = 1.0
 _SHARE_OF_TIMEOUT = 0.5
 _MAX_VIEWS = 64
+#: Calls under way and waiting for a turn, at most.
+_MAX_HELD = 33 * _MAX_CONCURRENT
 
 
 class Access(Protocol):
@@ -63,6 +67,22 @@ class View:
         self.joint = joint
         self.kept = KeptResults(service.revision, recent_s=service.fresh_for_s)
         self.lane = Lane("mcp", max_concurrent=_MAX_CONCURRENT, max_abandoned=_MAX_CONCURRENT)
+        self._held = 0
+
+    async def run(self, call: Callable[[], T], timeout_s: float) -> T:
+        """What `call` returns, from a thread.
+
+        Raises:
+            BusyError: When too many wait already, or hang.
+            UnavailableError: When it takes too long.
+        """
+        if self._held >= _MAX_HELD:
+            raise BusyError("Too many calls are waiting", mend="Try again later.")
+        self._held += 1
+        try:
+            return await run_in_lane(self.lane, call, timeout_s)
+        finally:
+            self._held -= 1
 
     def writable_by(self, access: Access) -> bool:
         """Whether the caller may write anywhere, and it can be written. Asks the backend: it may block."""

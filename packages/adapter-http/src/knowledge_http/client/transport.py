@@ -26,7 +26,7 @@ from knowledge_engine.errors import (
 from knowledge_http.settings import HttpSettings
 
 #: Longer answers are not taken.
-MAX_ANSWER_BYTES = 1_000_000_000
+MAX_ANSWER_BYTES = 500_000_000
 _CONNECT_S = 10.0
 _MAX_ERROR_BYTES = 100_000
 #: How often what only reads is asked again, and for how long to wait before; ever longer, more or less by chance.

@@ -75,7 +75,7 @@ def create_app(
         *page,
     ]
     app.router.default = nothing_there
-    document = describe(_possible(services), with_tokens=settings.has_tokens)
+    document = describe(_possible(services), with_tokens=settings.has_tokens, several=len(services) > 1)
     app.openapi = lambda: document  # type: ignore[method-assign]
     public = {"/", "/page/", *(each.path for each in operations if each.public)}
     app.add_middleware(Gate, api=api, tokens=tokens, hosts=hosts, public=public)
@@ -83,12 +83,12 @@ def create_app(
 
 
 def _possible(services: Mapping[str, KnowledgeService]) -> list[Operation]:
-    """The operations that some backend has; the others would refuse whatever they are sent."""
+    """The operations that every backend has; one that lacks them would refuse whatever it is sent."""
     providers = [service.provider for service in services.values()]
     lacking = set()
-    if not any(isinstance(provider, IngestingProvider) for provider in providers):
+    if not all(isinstance(provider, IngestingProvider) for provider in providers):
         lacking |= {"putSource", "ingestSource", "deleteSource"}
-    if not any(isinstance(provider, SupersedingProvider) for provider in providers):
+    if not all(isinstance(provider, SupersedingProvider) for provider in providers):
         lacking.add("supersedeSource")
     return [operation for operation in OPERATIONS if operation.name not in lacking]
 

@@ -44,7 +44,12 @@ class Room:
         self._timeout_s = settings.timeout_s
         self._most = most * (_WAITING_PER_PLACE + 1)
         self._held = 0
-        self.kept = KeptAnswers(lambda: self.run(service.revision), service.fresh_for_s)
+        self.kept = KeptAnswers(lambda: self.run(self._revision), service.fresh_for_s)
+
+    def _revision(self) -> str:
+        """What there is. While nothing is indexed yet, none: to look must not be to wait for the index."""
+        known = self.service.provider.health_check().index.revision
+        return self.service.revision() if known else ""
 
     @cached_property
     def tools(self) -> AgentTools:

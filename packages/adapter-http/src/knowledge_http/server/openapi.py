@@ -77,9 +77,9 @@ _ANSWERED: Sequence[type[BaseModel]] = (
 )  # fmt: skip
 
 
-def describe(operations: Sequence[Operation], *, with_tokens: bool) -> dict[str, Any]:
+def describe(operations: Sequence[Operation], *, with_tokens: bool, several: bool = False) -> dict[str, Any]:
     """The document. It says nothing of documents, so everyone may have it."""
-    schemas, names = _schemas()
+    schemas, names = _schemas(several)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, names, with_tokens)
@@ -98,7 +98,7 @@ def describe(operations: Sequence[Operation], *, with_tokens: bool) -> dict[str,
     }
 
 
-def _schemas() -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
+def _schemas(several: bool) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
     """All schemas, and by name how to refer to one."""
     modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [
         *((model, "validation") for model in _ASKED),
@@ -113,7 +113,7 @@ def _schemas() -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
         "Health": names["Probe"],
         "Tools": names["ToolList"],
     }
-    sharpen(schemas)
+    sharpen(schemas, several=several)
     return schemas, names
 
 
@@ -175,7 +175,7 @@ def _in_path(name: str) -> dict[str, Any]:
         "in": "path",
         "required": True,
         "description": said,
-        "schema": {"type": "string", "minLength": 1},
+        "schema": {"type": "string", "pattern": r"^[^{}\x00-\x1f\x7f]+$"},
     }
 
 

@@ -9,6 +9,8 @@ from knowledge_engine.models import MAX_QUERY_CHARS
 
 FILTER_REF: Mapping[str, Any] = {"$ref": "#/components/schemas/Filter"}
 _CONDITION: Mapping[str, Any] = {"$ref": "#/components/schemas/Condition"}
+_METADATA_VALUE: Mapping[str, Any] = {"$ref": "#/components/schemas/MetadataValue"}
+_EXACT = 2**53 - 1
 _SCALAR_TYPES = ["string", "number", "boolean", "null"]
 _SCALAR: Mapping[str, Any] = {"type": _SCALAR_TYPES}
 _SCALARS: Mapping[str, Any] = {"type": "array", "items": _SCALAR}
@@ -23,8 +25,8 @@ WHERE = (
 )
 
 
-def sharpen(schemas: dict[str, Any]) -> None:
-    """Adds what is missing."""
+def sharpen(schemas: dict[str, Any], *, several: bool) -> None:
+    """Adds what is missing; with `several` backends a new document must say by its id where it goes."""
     schemas["Filter"] = {
         "type": "object",
         "description": "Conditions on metadata, by key: all must hold. Besides `and` and `or` there is `not`.",
@@ -41,7 +43,8 @@ def sharpen(schemas: dict[str, Any]) -> None:
     for name in ("Query", "ListRequest"):
         schemas[name]["properties"]["filter"]["anyOf"] = [dict(FILTER_REF), {"type": "null"}]
     schemas["Query"]["properties"]["query"] |= _SOME
-    _sharpen_ingest(schemas["IngestBody"])
+    schemas["MetadataValue"] = _metadata_value()
+    _sharpen_ingest(schemas["IngestBody"], ["id"] if several else [])
     # Where there are citations, these are meant.
     schemas["Cited"]["properties"]["citations"] = False
 
@@ -71,15 +74,31 @@ def _operators() -> dict[str, Any]:
     }
 
 
-def _sharpen_ingest(schema: dict[str, Any]) -> None:
+def _metadata_value() -> dict[str, Any]:
+    inside = dict(_METADATA_VALUE)
+    return {
+        "description": "Numbers are those that JSON keeps exactly.",
+        "anyOf": [
+            {"type": ["string", "boolean", "null"]},
+            {"type": "number", "minimum": -_EXACT, "maximum": _EXACT},
+            {"type": "array", "items": inside},
+            {"type": "object", "additionalProperties": inside},
+        ],
+    }
+
+
+def _sharpen_ingest(schema: dict[str, Any], required: list[str]) -> None:
     properties = schema["properties"]
+    properties["metadata"]["additionalProperties"] = dict(_METADATA_VALUE)
+    an_id = {"id": {"type": "string"}} if required else {}
     properties["kind"] |= {"enum": ["text"], "description": "Others, such as url, where the backend takes them."}
     text, content = {"type": "string"}, {"type": "string", "contentEncoding": "base64", "pattern": _BASE64}
     schema["anyOf"] = [
-        {"required": ["text"], "properties": {"text": text, "content": {"type": "null"}}},
+        {"required": [*required, "text"], "properties": {**an_id, "text": text, "content": {"type": "null"}}},
         {
-            "required": ["content"],
+            "required": [*required, "content"],
             "properties": {
+                **an_id,
                 "content": content,
                 "text": {"type": "null"},
                 "title": {"type": "null"},

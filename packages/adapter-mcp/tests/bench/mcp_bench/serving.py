@@ -100,8 +100,11 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.popen.kill()
-        self.popen.communicate()
+        self.popen.terminate()
+        try:
+            self.popen.communicate(timeout=30)
+        finally:
+            self.popen.kill()
 
     def send(self, *messages: Mapping[str, Any] | bytes) -> None:
         """Messages, or lines as they are."""

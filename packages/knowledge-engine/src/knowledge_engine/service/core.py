@@ -364,19 +364,24 @@ class KnowledgeService:
         if not self._refresh_before_answer or not isinstance(self.provider, RefreshableProvider):
             return
         if not self._fresh_for_s:
-            self.provider.refresh()
+            self._take_in(self.provider)
             return
         # Whoever comes while another one looks answers from what is there: it is older by that look only.
         if time.monotonic() >= self._fresh_until and self._freshening.acquire(blocking=self._fresh_until < 0):
             try:
                 began = time.monotonic()
                 if began >= self._fresh_until:
-                    self.provider.refresh()
+                    self._take_in(self.provider)
                     # From the beginning: what changed while it looked may have been missed.
                     took = time.monotonic() - began
                     self._fresh_until = began + max(self._fresh_for_s, took * _LOOK_SHARE)
             finally:
                 self._freshening.release()
+
+    def _take_in(self, provider: RefreshableProvider) -> None:
+        # An index that is being built takes in all there is: who cannot do without it waits for it anyway.
+        if self.provider.health_check().index.state != "building":
+            provider.refresh()
 
     def _writer(self) -> IngestingProvider:
         if self.provider.capabilities.writable and isinstance(self.provider, IngestingProvider):
