@@ -302,3 +302,13 @@ def test_an_extension_that_breaks_is_told_in_the_log_and_costs_nothing_else(tmp_
         _, _, errors = process.end()
     assert b"an extension is left out" in errors
     assert b"torn" in errors
+
+
+def test_an_index_is_built_before_anybody_asks(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A\n\nwater")
+    with Process("--backend", f"files:{tmp_path}") as process:
+        documents = 0
+        while not documents:
+            process.send(call(1, "status"))
+            documents = process.receive()["result"]["structuredContent"]["index"]["documents"]
+        assert documents == 1

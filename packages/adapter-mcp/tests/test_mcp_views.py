@@ -11,7 +11,7 @@ import pytest
 
 from knowledge_engine.errors import BusyError, NotFoundError, UnavailableError
 from knowledge_engine.memory import MemoryProvider
-from knowledge_engine.models import Query, QueryResult
+from knowledge_engine.models import IndexState, Query, QueryResult
 from knowledge_mcp import create_app, views
 from knowledge_mcp.views import HostAccess, Views
 from mcp_bench.serving import inside, run, services
@@ -84,6 +84,30 @@ def test_calls_that_wait_are_limited_and_more_are_refused_at_once(monkeypatch: p
             assert sum("error" not in each for each in answers) == 10
 
     run(main)
+
+
+class Building(MemoryProvider):
+    """Has no index yet, and says how long it was asked to wait for one."""
+
+    waits: float | None = None
+
+    def query(self, query: Query) -> QueryResult:
+        self.waits = query.wait_s
+        return QueryResult(engine="x", mode_used="none", index=IndexState(state="building"))
+
+
+def test_of_an_index_that_is_being_built_is_told_before_the_call_is_given_up() -> None:
+    provider = Building({})
+
+    async def main() -> None:
+        async with inside(services(docs=provider), timeout_s=10) as client:
+            answer = (await client.call_tool("query", {"query": "water"})).structured_content
+            assert answer["index"]["state"] == "building"
+            assert "ask again" in answer["hint"]
+
+    run(main)
+    assert provider.waits is not None
+    assert 0 < provider.waits < 10
 
 
 def test_a_web_socket_is_closed() -> None:

@@ -1029,3 +1029,17 @@ def test_a_value_that_reads_the_same_stands_in_where_nothing_has_the_one_asked_f
     assert tools.list(protocol="modbuz")["total"] == 0
     assert tools.list(protocol="modbus", cursor="forged")["code"] == "invalid-cursor"
     assert tools.list(protocol="modbus", kind="device")["total"] == 0
+
+
+@pytest.mark.parametrize("wait_s", [None, 2.5])
+def test_a_query_waits_for_an_index_as_long_as_the_tools_were_told_to(wait_s: float | None) -> None:
+    waits = []
+
+    class Asked(MemoryProvider):
+        def query(self, query: Query) -> QueryResult:
+            waits.append(query.wait_s)
+            return super().query(query)
+
+    tools = AgentTools(KnowledgeService(Asked({})), wait_s=wait_s)
+    assert "error" not in tools.query("water")
+    assert waits == [wait_s]

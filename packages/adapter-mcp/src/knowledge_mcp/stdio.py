@@ -14,6 +14,7 @@ import select
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import anyio
@@ -34,7 +35,9 @@ from mcp_types import (
 
 from knowledge_engine.agent_tools.plain import plain
 from knowledge_engine.extensions import collect_extensions
+from knowledge_engine.lanes import run_apart
 from knowledge_engine.logs import log_json
+from knowledge_engine.models import Query
 from knowledge_engine.service import KnowledgeService
 from knowledge_mcp.pipes import Pipes, claimed_pipes
 from knowledge_mcp.schemas import NAMES
@@ -69,6 +72,9 @@ def serve(
         extensions = collect_extensions(services, environ=environ, reserved=NAMES)
         for problem in extensions.problems:
             _log.error("an extension is left out", extra={"problem": problem.problem, "mend": problem.mend})
+        for name, service in services.items():
+            # So that the first question need not wait for an index.
+            run_apart(f"{name}-warming", partial(service.provider.query, Query(query="begin", top_k=1)))
         access = HostAccess(write=settings.allow_write)
         views = Views(services, timeout_s=settings.timeout_s)
         stack.callback(views.close)

@@ -20,6 +20,8 @@ _MAX_CONCURRENT = 8
 #: How old what a federation has taken in may be, and how long one of its backends may take.
 _FRESH_FOR_S = 1.0
 _SHARE_OF_TIMEOUT = 0.5
+#: Of the time that a call may take: how much of it is for an index to be built.
+_PATIENCE = 0.7
 _MAX_VIEWS = 64
 #: Calls under way and waiting for a turn, at most.
 _MAX_HELD = 33 * _MAX_CONCURRENT
@@ -58,11 +60,13 @@ class View:
     Args:
         names: Of the backends behind it.
         joint: Whether ids are `name:source_id`.
+        timeout_s: How long a call may take.
     """
 
-    def __init__(self, service: KnowledgeService, names: Collection[str], *, joint: bool) -> None:
+    def __init__(self, service: KnowledgeService, names: Collection[str], *, joint: bool, timeout_s: float) -> None:
         self.service = service
-        self.tools = AgentTools(service)
+        # Of an index that is being built is told before the call would be given up.
+        self.tools = AgentTools(service, wait_s=timeout_s * _PATIENCE)
         self.names = tuple(names)
         self.joint = joint
         self.kept = KeptResults(service.revision, recent_s=service.fresh_for_s)
@@ -157,12 +161,12 @@ class Views:
 
     def _made(self, names: tuple[str, ...]) -> View:
         if len(self._services) == 1:
-            return View(self._services[names[0]], names, joint=False)
+            return View(self._services[names[0]], names, joint=False, timeout_s=self._timeout_s)
         # Also where one of several is visible: ids are the same for all callers.
         providers = {name: self._services[name].provider for name in names}
         federated = FederatedProvider(providers, timeout_s=self._timeout_s * _SHARE_OF_TIMEOUT)
         service = KnowledgeService(federated, refresh_before_answer=True, fresh_for_s=_FRESH_FOR_S)
-        return View(service, names, joint=True)
+        return View(service, names, joint=True, timeout_s=self._timeout_s)
 
 
 def refusal_of_tool(name: str, known: Iterable[str]) -> KnowledgeError:

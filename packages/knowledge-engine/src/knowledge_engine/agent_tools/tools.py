@@ -67,10 +67,14 @@ class AgentTools:
     Every answer is a dict that `json.dumps(answer, allow_nan=False)` takes. A failure is the tool's usual answer
     without findings, and `error` (text), `code` and `mend` besides; `error_id` names the log entry of one that was
     not foreseen. What arguments may look like is in `agent_tools.arguments`.
+
+    Args:
+        wait_s: How long a query waits for an index that is being built, in seconds; by default until it is.
     """
 
-    def __init__(self, service: KnowledgeService) -> None:
+    def __init__(self, service: KnowledgeService, *, wait_s: float | None = None) -> None:
         self.service = service
+        self._wait_s = wait_s
         self._entries = Entries(service)
 
     @never_raises(NO_DOCUMENTS)
@@ -162,6 +166,7 @@ class AgentTools:
             per_source=min(whole_number("per_source", per_source) or 1, MAX_TOP_K),
             cursor=text_argument("cursor", cursor),
             min_score=real_number("min_score", min_score),
+            wait_s=self._wait_s,
         )
         result = self.service.query(asked)
         capped = f"At most {MAX_TEXT_CHARS} characters are given at once. " if budget > MAX_TEXT_CHARS else ""
