@@ -18,7 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from knowledge_engine.analysis import Analyzer
 from knowledge_engine.frontmatter import Frontmatter, parse_frontmatter
-from knowledge_engine.markdown import Outline, Section, heading_path, scan
+from knowledge_engine.markdown import Outline, Section, scan
 from knowledge_engine.models import DocumentIssue, Metadata
 from knowledge_engine.ranking import FIELD_WEIGHTS
 
@@ -46,11 +46,16 @@ _UNREAD = frozenset({"frontmatter-not-mapping", "frontmatter-too-large", "yaml-s
 # A title and the headings above count in each passage below them: so much of them, or a few long ones would make a
 # small file a huge index.
 _CONTEXT_CHARS = 250
+# From the ideal end of a piece; two or three lines.
+_CLOSE_BY = 150
 
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n|\r[ \t]*\r")
 _LINE = re.compile(r"\r\n|\n|\r")
 _SENTENCE = re.compile(r"[.!?…](?=\s)\s*|[。！？｡।؟]\s*")
 _WORD_GAP = re.compile(r"\s+")
+#: Where a piece may end, best first; without CR it is the same and found much faster.
+_ENDS = (_BLANK_LINE, _LINE, _SENTENCE, _WORD_GAP)
+_LF_ENDS = (re.compile(r"\n[ \t]*\n"), re.compile(r"\n"), _SENTENCE, _WORD_GAP)
 _BOM = codecs.BOM_UTF8
 _BLANK = b" \t\r\n\x0b\x0c"
 
@@ -233,7 +238,10 @@ def _passages(raw: bytes, outline: Outline) -> list[Passage]:
     found: list[Passage] = []
     sections = outline.sections
     held: int | None = None  # where a heading without text began, which goes with the next section
+    paths: list[tuple[str, ...]] = []
     for number, section in enumerate(sections):
+        above = paths[section.parent] if section.parent >= 0 else ()
+        paths.append((*above, _one_line(section.title)) if section.level else ())
         start = section.start if held is None else held
         last = number + 1 == len(sections)
         bare = section.level > 0 and not raw[section.body_start : section.end].strip(_BLANK)
@@ -241,18 +249,16 @@ def _passages(raw: bytes, outline: Outline) -> list[Passage]:
             held = start
             continue
         held = None
-        path = tuple(map(_one_line, heading_path(sections, number)))
-        found += _trimmed_pieces(raw, start, section.end, path, outline.fences)
+        found += _trimmed_pieces(raw, start, section.end, paths[number], outline.fences)
     return found
 
 
 def _trimmed_pieces(raw: bytes, start: int, end: int, path: tuple[str, ...], fences: _Spans) -> list[Passage]:
     found = []
     for left, right in _pieces(raw, start, end, fences):
-        text = raw[left:right]
-        passage = Passage(left + len(text) - len(text.lstrip(_BLANK)), left + len(text.rstrip(_BLANK)), path)
-        if passage.end > passage.start:
-            found.append(passage)
+        text = raw[left:right].rstrip(_BLANK)
+        if text:
+            found.append(Passage(left + len(text) - len(text.lstrip(_BLANK)), left + len(text), path))
     return found
 
 
@@ -295,17 +301,31 @@ def _cuts(text: str, fences: list[tuple[int, int]]) -> list[int]:
 def _cut(window: str, ideal: float, at: int, fences: list[tuple[int, int]]) -> int:
     """The best end of a piece that begins at `at`: not within code, if there is any other."""
     within = []
-    # No match spans a character that is not blank: those that end in the second half are found from such a one on.
-    start = max(0, int(ideal / 2) - 1)
-    while start and window[start].isspace():
-        start -= 1
-    for pattern in (_BLANK_LINE, _LINE, _SENTENCE, _WORD_GAP):
-        ends = [end for match in pattern.finditer(window, start) if (end := match.end()) >= ideal / 2]
-        ends.sort(key=lambda end: abs(end - ideal))
-        for end in ends:
-            # The fence that begins last before that end.
-            fence = bisect_left(fences, (at + end,)) - 1
-            if fence < 0 or fences[fence][1] <= at + end:
-                return end
+    for pattern in _ENDS if "\r" in window else _LF_ENDS:
+        ends: list[int] = []
+        # Mostly there is one close by, and the many others need not be looked at.
+        for reach in (_CLOSE_BY, MAX_PASSAGE_CHARS):
+            ends = _ends(pattern, window, ideal, reach)
+            for end in ends:
+                # The fence that begins last before that end.
+                fence = bisect_left(fences, (at + end,)) - 1
+                if fence < 0 or fences[fence][1] <= at + end:
+                    return end
         within += ends[:1]
     return within[0] if within else len(window)
+
+
+def _ends(pattern: re.Pattern[str], window: str, ideal: float, reach: int) -> list[int]:
+    """Where the pattern's matches end, in the second half and no farther than `reach` from the ideal; nearest first."""
+    first, last = max(ideal / 2, ideal - reach), ideal + reach
+    # No match spans a character that is not blank: those that end from `first` on are found from such a one on.
+    start = max(0, len(window[: int(first)].rstrip()) - 1)
+    ends = []
+    for match in pattern.finditer(window, start):
+        end = match.end()
+        if end > last:
+            break
+        if end >= first:
+            ends.append(end)
+    ends.sort(key=lambda end: abs(end - ideal))
+    return ends
