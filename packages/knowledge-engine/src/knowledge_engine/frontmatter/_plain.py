@@ -15,9 +15,11 @@ from knowledge_engine.models import Metadata
 
 # ASCII without tabs. A plain value begins with no sign that means something in YAML, and holds no `: ` and no ` #`; a
 # quoted one holds neither its quotes nor a backslash.
-_PLAIN = r"(?P<plain>[A-Za-z0-9_./(<](?:[!-9;-~]|:(?![ \n]|\Z)| (?![ #\n]|\Z))*)"
+_PLAIN = r"(?P<plain>[A-Za-z0-9_./(<](?:[!-9;-~]++|:(?! |\Z)| (?![ #]|\Z))*)"
 _VALUE = rf"""(?:{_PLAIN}|"(?P<double>[ !#-\[\]-~]*)"|'(?P<single>[ -&(-~]*)')"""
-_ENTRY = re.compile(rf"(?P<key>[A-Za-z_](?:[A-Za-z0-9_.-]|:(?=[A-Za-z])){{0,127}}):(?: +{_VALUE})? *")
+_ENTRY = re.compile(rf"(?P<key>[A-Za-z_](?:[A-Za-z0-9_.-]++|:(?=[A-Za-z]))*):(?: +{_VALUE})? *")
+# YAML takes no key for one that is longer than 1024.
+_MAX_KEY = 128
 _ITEM = re.compile(rf"(?P<indent> *)- +{_VALUE} *")
 
 
@@ -29,7 +31,7 @@ def plain_block(text: str) -> Metadata | None:
     for line in text.split("\n"):
         if entry := _ENTRY.fullmatch(line):
             key, plain, double, single = entry.groups()
-            if key in out or key in NULLS:
+            if key in out or key in NULLS or len(key) > _MAX_KEY:
                 return None
             as_text, values, indent = is_text_field(key), None, ""
             # None stands for a null, and for a key whose list may come.
