@@ -50,7 +50,7 @@ from knowledge_engine.service.snapshots import Snapshots
 _ATTEMPTS = 3
 _NAMED = 5
 #: Looking at many documents takes at most one in so many parts of the time, however often answers are wanted.
-_LOOK_SHARE = 5.0
+_LOOK_SHARE, _LONG_LOOK_S = 5.0, 0.05
 #: Parsed documents that are kept, and how large they may be.
 _CACHED_DOCUMENTS = 128
 _CACHED_BYTES = 64 * 1024
@@ -374,7 +374,8 @@ class KnowledgeService:
                     self._take_in(self.provider)
                     # From the beginning: what changed while it looked may have been missed.
                     took = time.monotonic() - began
-                    self._fresh_until = began + max(self._fresh_for_s, took * _LOOK_SHARE)
+                    rest = took * _LOOK_SHARE if took > _LONG_LOOK_S else 0.0
+                    self._fresh_until = began + max(self._fresh_for_s, rest)
             finally:
                 self._freshening.release()
 
