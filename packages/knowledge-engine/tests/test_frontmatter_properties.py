@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -260,3 +261,59 @@ def test_most_blocks_need_no_parser() -> None:
     text = "title: 'About: pumps'\nms.date: 05/31/2018\ntags:\n- S7-1200\n- valve\nrating: 4\nempty:\nnone: null\n"
     found = plain_block(text)
     assert found == {"title": "About: pumps", "ms.date": "05/31/2018", "tags": ["S7-1200", "valve"], "rating": 4}
+
+
+def test_a_key_that_is_long_is_left_to_the_parser() -> None:
+    assert plain_block(f"{'k' * 128}: x") == {"k" * 128: "x"}
+    assert plain_block(f"{'k' * 129}: x") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "k: a:",
+            "k: a: b",
+            "k: x #y",
+            "k: a  b",
+            "k: é",
+            "k: [a]",
+            "k: 'it''s'",
+            'k: "\\n"',
+            "k: x\r",
+            "k:x",
+            "null: x",
+        ),
+        *(
+            "- a",
+            "k: x\n- a",
+            "k: 'x'\n- a",
+            "k: null\n- a",
+            "k:\n- ",
+            "k:\n-",
+            "k:\n-a",
+            "k:\n- a\n - b",
+            "k:\n - a\n- b",
+        ),
+        *("k: x\nk: y", "k:\nk: y", " ", " k: x", "# c", "k: x\n  y"),
+    ],
+)
+def test_lines_that_may_mean_something_else_are_left_to_the_parser(text: str) -> None:
+    assert plain_block(text) is None
+    assert plain_block(f"y: x\n{text}\nz: x\n") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: null\nb: x", {"b": "x"}),
+        ("a:\nb:   x y  ", {"b": "x y"}),
+        ("a: \"\"\nb: ''\nc: ' 1 '", {"a": "", "b": "", "c": " 1 "}),
+        ("a:\n  - 1\n  - null\n\n  - 'x: y'\nb: x", {"a": [1, "x: y"], "b": "x"}),
+        ("a:\n- null\nb:\n  - x", {"a": [], "b": ["x"]}),
+        ("tags:\n- 1\nn: 1.5\nt: true\nu: x:y#z\n", {"tags": ["1"], "n": 1.5, "t": True, "u": "x:y#z"}),
+        ("\n\n", {}),
+    ],
+)
+def test_plain_lines_are_read_without_a_parser(text: str, expected: dict[str, Any]) -> None:
+    assert plain_block(text) == expected == read_block(text, lambda *_: None).metadata

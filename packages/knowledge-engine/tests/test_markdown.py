@@ -519,3 +519,72 @@ def test_a_million_lines_take_seconds(line: bytes) -> None:
 @pytest.mark.parametrize("head", [b"", b"# ", b"- ", b"> ", b"    ", b"[", b"<"])
 def test_one_line_of_fifty_megabytes_takes_seconds(head: bytes) -> None:
     assert cost(scan, head + b"x" * 50_000_000) < 3
+
+
+@pytest.mark.parametrize("before", ["", "text\n\n", "- b\n"])
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("-   a\n\n   # H\n", ["H"]),
+        ("-   a\n\n    # H\n", []),
+        ("-    a\n\n     # H\n", []),
+        # Five spaces: the text is code in an item two columns wide.
+        ("-     a\n\n # H\n", ["H"]),
+        ("-     a\n\n  H\n  ===\n", []),
+        ("1.  a\n2.  b\n\n   # H\n", ["H"]),
+        ("1.  a\n2.  b\n\n    # H\n", []),
+    ],
+)
+def test_spaces_behind_the_mark_of_an_item_tell_how_deep_its_text_lies(
+    before: str, text: str, titles: list[str]
+) -> None:
+    sections = split_sections(f"{before}{text}".encode())
+    assert [section.title for section in sections if section.level] == titles
+
+
+def test_five_spaces_behind_the_mark_of_an_item_make_code_of_its_text() -> None:
+    # The item's content begins at the second column, so a line at the third is in the item.
+    assert [section.level for section in split_sections(b"text\n\n-     a\n\n   # H\n")] == [0]
+
+
+@pytest.mark.parametrize("start", ["", "---\na: b\n---\n", "x\n\n"])
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("<div>\n# No\n\n# H\n", ["H"]),
+        ("<div>\n# No\n \t\n# H\n", ["H"]),
+        ("</TD\n# No\n\nH\n===\n", ["H"]),
+        ("text\n<dl>\n===\n\n# H\n", ["H"]),
+        ("<span>x\n# H\n", ["H"]),
+        ("<divx\n# H\n", ["H"]),
+        ("<div", []),
+    ],
+)
+def test_a_block_of_html_at_the_margin_ends_at_a_blank_line(start: str, text: str, titles: list[str]) -> None:
+    sections = split_sections((start + text).encode(), len(start))
+    assert [section.title for section in sections if section.level] == titles
+
+
+@pytest.mark.parametrize("blank", ["", " ", "   ", "\t", " \t "])
+def test_an_underline_makes_a_heading_of_the_lines_behind_the_last_blank_one(blank: str) -> None:
+    sections = split_sections(f"x\none\n{blank}\ntwo \n===\n".encode())
+    assert [(section.level, section.title) for section in sections] == [(0, ""), (1, "two")]
+    assert [section.level for section in split_sections(f"x\none\n{blank}\n===\n".encode())] == [0]
+
+
+@pytest.mark.parametrize("indent", ["", " ", "   "])
+@pytest.mark.parametrize("sign", ["```", "~~~"])
+def test_a_fence_is_closed_by_the_very_next_line_and_by_the_last(sign: str, indent: str) -> None:
+    for text in (f"{sign}\n{indent}{sign}\n# H", f"{sign}\ncode\n{indent}{sign} \t\n# H\n"):
+        assert [section.title for section in split_sections(text.encode())] == ["", "H"]
+    for text in (f"{sign}\n{indent}{sign}", f"{sign}\n{indent}{sign}\n", f"{sign}\nx\n{indent}{sign} "):
+        outline = scan(text.encode())
+        assert (outline.fences, outline.issues) == (((0, len(text)),), ())
+    for text in (sign, f"{sign}\n", f"{sign}\n{indent}{sign} x", f"{sign}\n    {sign}", f"{sign}\nx{sign}\n"):
+        assert [issue.code for issue in scan(text.encode()).issues] == ["fence-unclosed"]
+
+
+@pytest.mark.parametrize("tag", ["script", "SCRIPT", "Pre", "style", "textArea"])
+def test_tags_whose_blocks_go_beyond_blank_lines_are_known_in_any_case(tag: str) -> None:
+    found = split_sections(f"<{tag}>\n\n# No\n</{tag.swapcase()}>\n# H\n".encode())
+    assert [section.title for section in found] == ["", "H"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import re
 import time
 from collections import Counter
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from knowledge_engine.analysis import Analyzer
@@ -20,6 +21,7 @@ from knowledge_engine.passages import (
     MAX_PASSAGE_CHARS,
     MAX_TITLE_CHARS,
     Document,
+    _cut,
     chunk_id,
     field_text,
     not_text,
@@ -438,3 +440,58 @@ def test_a_few_nul_bytes_only_separate_words() -> None:
     assert not_text(raw) == ""
     (bag,) = passage_terms(parse_document("a.md", raw), raw, Analyzer("none"))
     assert set(bag.own) == {"valve", "open"}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("before", [500, 900, 1180, 1260, 1500, 1900])
+def test_a_long_section_is_cut_at_a_blank_line_near_or_far(before: int, end: str) -> None:
+    """The ideal is at about 1240: a blank line in the second half is preferred to all lines, wherever it is."""
+    line = "x" * 18 + " y"
+    first = "".join(line[: 20 - len(end)] + end for _ in range(before // 20))
+    raw = first + end + "".join(line[: 20 - len(end)] + end for _ in range((2480 - before) // 20))
+    found = parse_document("a.md", raw.encode()).passages
+    cut_there = 2480 / 4 <= before <= MAX_PASSAGE_CHARS - 2 * len(end)
+    assert (found[0].end == len(first.rstrip())) is cut_there
+    assert len(found) == 2
+
+
+def test_a_far_blank_line_outside_of_code_is_preferred_to_a_near_one_in_it() -> None:
+    code = "```\n" + "code\n\n" * 170 + "```\n"
+    raw = "text\n\n" * 110 + code + "more\n\n" * 110
+    found = parse_document("a.md", raw.encode()).passages
+    assert found[0].end == raw.index("\n\n```")
+    assert [raw[one.start : one.end][-5:].split()[-1] for one in found] == ["text", "more"]
+
+
+def best_end(window: str, ideal: float, at: int, fences: list[tuple[int, int]]) -> int:
+    """What `_cut` says, found by looking at every place where a piece may end."""
+    within = []
+    for pattern in (r"\n[ \t]*\r?\n|\r[ \t]*\r", r"\r\n|\n|\r", r"[.!?…](?=\s)\s*|[。！？｡।؟]\s*", r"\s+"):
+        ends = [match.end() for match in re.finditer(pattern, window) if match.end() >= ideal / 2]
+        ends.sort(key=lambda end: abs(end - ideal))
+        if outside := [end for end in ends if not any(left < at + end < right for left, right in fences)]:
+            return outside[0]
+        within += ends
+    return [*within, len(window)][0]
+
+
+windows = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["x", "word ", "Ends. ", "Ends.", "水。", "\n", "\n\n", "\n \t\n", "line\n", " ", "\r\n", "\r"]
+        ),
+        st.sampled_from([1, 1, 1, 7, 60, 700]),
+    ),
+    min_size=1,
+    max_size=12,
+).map(lambda parts: "".join(sign * count for sign, count in parts))
+spans = st.lists(st.integers(0, 5000), max_size=8, unique=True).map(lambda ends: list(pairwise(sorted(ends)))[::2])
+
+
+@settings(max_examples=400)
+@given(windows, st.floats(1000, 2000), st.integers(0, 3000), spans)
+def test_a_piece_ends_at_the_best_of_all_places(
+    window: str, ideal: float, at: int, fences: list[tuple[int, int]]
+) -> None:
+    window = (window * MAX_PASSAGE_CHARS)[:MAX_PASSAGE_CHARS]
+    assert _cut(window, ideal, at, fences) == best_end(window, ideal, at, fences)

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Generic, NamedTuple, TypeVar
 
 from knowledge_engine.analysis import Analyzer
@@ -49,13 +49,16 @@ _CONTEXT_CHARS = 250
 # From the ideal end of a piece; two or three lines.
 _CLOSE_BY = 150
 
-_BLANK_LINE = re.compile(r"\n[ \t]*\r?\n|\r[ \t]*\r")
-_LINE = re.compile(r"\r\n|\n|\r")
 _SENTENCE = re.compile(r"[.!?…](?=\s)\s*|[。！？｡।؟]\s*")
 _WORD_GAP = re.compile(r"\s+")
-#: Where a piece may end, best first; without CR it is the same and found much faster.
-_ENDS = (_BLANK_LINE, _LINE, _SENTENCE, _WORD_GAP)
-_LF_ENDS = (re.compile(r"\n[ \t]*\n"), re.compile(r"\n"), _SENTENCE, _WORD_GAP)
+# Where a piece may end, best first, and how far from the ideal it is looked for: mostly there is one close by, and the
+# many others need not be looked at.
+_REACHES = (_CLOSE_BY, MAX_PASSAGE_CHARS)
+_BLANK_LINE, _LINE = re.compile(r"\n[ \t]*\r?\n|\r[ \t]*\r"), re.compile(r"\r\n|\n|\r")
+_ENDS = tuple(product((_BLANK_LINE, _LINE, _SENTENCE, _WORD_GAP), _REACHES))
+# Without CR it is the same and found much faster.
+_LF_BLANK_LINE, _LF = re.compile(r"\n[ \t]*\n"), re.compile(r"\n")
+_LF_ENDS = tuple(product((_LF_BLANK_LINE, _LF, _SENTENCE, _WORD_GAP), _REACHES))
 _BOM = codecs.BOM_UTF8
 _BLANK = b" \t\r\n\x0b\x0c"
 
@@ -134,11 +137,11 @@ def parse_document(source_id: str, raw: bytes) -> Document:
     if not raw.isascii() and (bad := _bad_utf8(raw, body)):
         issues = (*issues, bad.model_copy(update={"path": source_id}))
     passages = tuple(_passages(raw, outline))
-    block = _trimmed_pieces(raw, len(_BOM) if raw.startswith(_BOM) else 0, body, (), ())
-    if not front.metadata and any(issue.code in _UNREAD for issue in front.issues):
-        passages = (*block, *passages)  # it may be prose between two rules: no text is lost
-    elif not passages:  # only frontmatter, perhaps: that is what there is to cite
-        passages = tuple(block[:1])
+    unread = not front.metadata and any(issue.code in _UNREAD for issue in front.issues)
+    if unread or not passages:
+        block = _trimmed_pieces(raw, len(_BOM) if raw.startswith(_BOM) else 0, body, (), ())
+        # It may be prose between two rules: no text is lost. Or there is only frontmatter, perhaps, to cite.
+        passages = (*block, *passages) if unread else tuple(block[:1])
     return Document(
         source_id=source_id,
         title=_title(source_id, front.metadata, outline.sections),
@@ -243,9 +246,8 @@ def _passages(raw: bytes, outline: Outline) -> list[Passage]:
         above = paths[section.parent] if section.parent >= 0 else ()
         paths.append((*above, _one_line(section.title)) if section.level else ())
         start = section.start if held is None else held
-        last = number + 1 == len(sections)
-        bare = section.level > 0 and not raw[section.body_start : section.end].strip(_BLANK)
-        if bare and not last and section.end - start < MAX_PASSAGE_CHARS // 4:
+        short = section.end - start < MAX_PASSAGE_CHARS // 4 and number + 1 < len(sections)
+        if short and section.level and not raw[section.body_start : section.end].strip(_BLANK):
             held = start
             continue
         held = None
@@ -300,17 +302,19 @@ def _cuts(text: str, fences: list[tuple[int, int]]) -> list[int]:
 
 def _cut(window: str, ideal: float, at: int, fences: list[tuple[int, int]]) -> int:
     """The best end of a piece that begins at `at`: not within code, if there is any other."""
+    last = bisect_left(fences, (at + len(window),)) - 1
+    if last >= 0 and fences[last][0] < at + ideal / 2 and fences[last][1] > at + len(window):
+        fences = []  # no end is outside of it
     within = []
-    for pattern in _ENDS if "\r" in window else _LF_ENDS:
-        ends: list[int] = []
-        # Mostly there is one close by, and the many others need not be looked at.
-        for reach in (_CLOSE_BY, MAX_PASSAGE_CHARS):
-            ends = _ends(pattern, window, ideal, reach)
-            for end in ends:
-                # The fence that begins last before that end.
-                fence = bisect_left(fences, (at + end,)) - 1
-                if fence < 0 or fences[fence][1] <= at + end:
-                    return end
+    for pattern, reach in _ENDS if "\r" in window else _LF_ENDS:
+        ends = _ends(pattern, window, ideal, reach)
+        if ends and not fences:
+            return ends[0]
+        for end in ends:
+            # The fence that begins last before that end.
+            fence = bisect_left(fences, (at + end,)) - 1
+            if fence < 0 or fences[fence][1] <= at + end:
+                return end
         within += ends[:1]
     return within[0] if within else len(window)
 
@@ -327,5 +331,6 @@ def _ends(pattern: re.Pattern[str], window: str, ideal: float, reach: int) -> li
             break
         if end >= first:
             ends.append(end)
-    ends.sort(key=lambda end: abs(end - ideal))
+    if len(ends) > 1:
+        ends.sort(key=lambda end: abs(end - ideal))
     return ends

@@ -15,12 +15,14 @@ from knowledge_engine.models import Metadata
 
 # ASCII without tabs. A plain value begins with no sign that means something in YAML, and holds no `: ` and no ` #`; a
 # quoted one holds neither its quotes nor a backslash.
-_PLAIN = r"(?P<plain>[A-Za-z0-9_./(<](?:[!-9;-~]++|:(?! |\Z)| (?![ #]|\Z))*)"
-_VALUE = rf"""(?:{_PLAIN}|"(?P<double>[ !#-\[\]-~]*)"|'(?P<single>[ -&(-~]*)')"""
-_ENTRY = re.compile(rf"(?P<key>[A-Za-z_](?:[A-Za-z0-9_.-]++|:(?=[A-Za-z]))*):(?: +{_VALUE})? *")
+_PLAIN = r"[A-Za-z0-9_./(<][!-9;-~]*+(?:(?::(?![ \n]|\Z)| (?![ #\n]|\Z))[!-9;-~]*+)*"
+_QUOTED = r"\"[ !#-\[\]-~]*\"|'[ -&(-~]*'"
+_KEY = r"[A-Za-z_][A-Za-z0-9_.-]*+(?::[A-Za-z][A-Za-z0-9_.-]*+)*"
+# Each line that is not empty: the key, or an item's indentation; the plain value, or the quoted one; or all of a line
+# that is none of this.
+_LINES = re.compile(rf"(?:({_KEY}):|( *)-(?= ))(?: +(?:({_PLAIN})|({_QUOTED})))? *(?=\n|\Z)|([^\n]+)")
 # YAML takes no key for one that is longer than 1024.
 _MAX_KEY = 128
-_ITEM = re.compile(rf"(?P<indent> *)- +{_VALUE} *")
 
 
 def plain_block(text: str) -> Metadata | None:
@@ -28,35 +30,35 @@ def plain_block(text: str) -> Metadata | None:
     out: Metadata = {}
     values: list[JsonValue] | None = None  # of the key before, which is written as a list
     key, indent, as_text = "", "", False
-    for line in text.split("\n"):
-        if entry := _ENTRY.fullmatch(line):
-            key, plain, double, single = entry.groups()
+    nulls = False
+    for new_key, spaces, plain, quoted, other in _LINES.findall(text):
+        if new_key:
+            key = new_key
             if key in out or key in NULLS or len(key) > _MAX_KEY:
                 return None
-            as_text, values, indent = is_text_field(key), None, ""
+            as_text = is_text_field(key)
+        elif other or not (plain or quoted):
+            return None
+        value: JsonValue = quoted[1:-1] if quoted else None
+        if plain and plain not in NULLS:
+            value = plain if as_text else typed(plain)
+        nulls = nulls or value is None
+        if new_key:
             # None stands for a null, and for a key whose list may come.
-            out[key] = _value(plain, double, single, as_text)
-            if plain is None and out[key] is None:
-                values = []
-        elif item := _ITEM.fullmatch(line):
-            spaces, plain, double, single = item.groups()
-            if values is None or (values and spaces != indent):
-                return None
+            out[key] = value
+            values = None if plain or quoted else []
+        elif values is None or (values and spaces != indent):
+            return None
+        else:
             indent = spaces
             out[key] = values
-            values.append(_value(plain, double, single, as_text))
-        elif line:
-            return None
+            values.append(value)
+    return _without_nulls(out) if nulls else out
+
+
+def _without_nulls(metadata: Metadata) -> Metadata:
     return {
         key: [each for each in value if each is not None] if isinstance(value, list) else value
-        for key, value in out.items()
+        for key, value in metadata.items()
         if value is not None
     }
-
-
-def _value(plain: str | None, double: str | None, single: str | None, as_text: bool) -> JsonValue:
-    if plain is None:
-        return double if double is not None else single
-    if plain in NULLS:
-        return None
-    return plain if as_text else typed(plain)

@@ -18,6 +18,7 @@ _TEXT_FIELDS = frozenset({"id", "title", "summary", "kind", "version", "lang", "
 _DATE_WORDS = frozenset({"date", "dates", "created", "updated", "modified", "published", "pubdate", "lastmod"})
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[^\W_a-zA-Z]+")
 _INT = re.compile(r"0|-?[1-9][0-9]{0,15}")
+_NUMBER_STARTS: Final = frozenset("-0123456789")
 # What `repr` can print; two dozen characters are enough for any float.
 _FLOAT = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:e[+-][0-9]{2,3})?")
 
@@ -50,6 +51,8 @@ def typed(text: str) -> str | int | float | bool:
     """
     if text in BOOLEANS:
         return BOOLEANS[text]
+    if text[:1] not in _NUMBER_STARTS:
+        return text
     if _INT.fullmatch(text):
         return number if abs(number := int(text)) <= MAX_EXACT_INT else text
     # A float prints "inf" for what is too large, so that stays text as well.

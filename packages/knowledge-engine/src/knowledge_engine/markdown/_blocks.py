@@ -197,14 +197,20 @@ class Blocks:
         """Pass over lines that are text or blank, to the start of the next that may be more."""
         text = self._text
         match = INTERESTING.search(text, at - 1)
-        line = match.start() + 1 if match else self._size
+        if match is None:
+            return self._size
+        line = match.start() + 1
         if line > at:
-            last = text.rfind(b"\n", at, line - 1) + 1
-            if text[max(last, at) : line].strip(b" \t\n"):
-                self._leaf = _TEXT
-            else:
+            # Mostly the last sign before the line end tells whether that line is blank; blank ones with tabs are not
+            # passed over.
+            sign = text[line - 2]
+            if sign == 0x20 and not text[text.rfind(b"\n", 0, line - 1) + 1 : line].strip(b" \n"):
+                sign = 0x0A
+            if sign == 0x0A:
                 self._leaf = _NONE
                 self._floor = line
+            else:
+                self._leaf = _TEXT
         return line
 
     def _line(self, line: bytes) -> None:
@@ -336,10 +342,11 @@ class Blocks:
         text = self._text
         start = text.index(b"#", self._at) + level
         content = text[start : self._next].rstrip(b" \t\n")
-        unclosed = content.rstrip(b"#")
-        # Closing signs count only behind a blank, or with nothing before them.
-        if not unclosed or unclosed[-1:] in b" \t":
-            content = unclosed
+        if content.endswith(b"#"):
+            unclosed = content.rstrip(b"#")
+            # Closing signs count only behind a blank, or with nothing before them.
+            if not unclosed or unclosed[-1:] in b" \t":
+                content = unclosed
         self.headings.append(Heading(level, self._at, start, start + len(content), self._next))
         self._floor = self._next
 
@@ -372,7 +379,7 @@ class Blocks:
         self._leaf, self._leaf_start, self._fence = _FENCE, self._at, fence
         if self._stack:
             return
-        for closing in CLOSING_FENCE[fence[0]].finditer(self._text, self._next):
+        for closing in CLOSING_FENCE[fence[0]].finditer(self._text, self._next - 1):
             if len(closing[1]) >= len(fence):
                 self._next = min(closing.end() + 1, self._size)
                 self._end_leaf(self._next)

@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: A line, seen from the line end before it, that may be more than a paragraph's text or a blank line.
+#: A line, seen from the line end before it, that may be more than a paragraph's text or a blank line. The first sign
+#: rules most out.
 INTERESTING: Final = re.compile(
-    rb"\n(?: {4}| {0,3}(?:"
+    rb"\n(?=[ \t>#`~<=+*_0-9-])(?: {4}| {0,3}(?:"
     rb"\t|>|#{1,6}(?:[ \t\n]|\Z)|`{3}|~{3}|<[A-Za-z!?/]|=++[ \t]*+(?:\n|\Z)|-(?:[ \t\n-]|\Z)|\+(?:[ \t\n]|\Z)"
     rb"|\*(?:[ \t\n]|\Z|\*[ \t]*\*)|_[ \t]*_[ \t]*_|[0-9]{1,9}[.)](?:[ \t\n]|\Z)))"
 )
@@ -28,9 +29,8 @@ BULLET_OR_NUMBER: Final = re.compile(rb"[*+-]|([0-9]{1,9})[.)]")
 RULE: Final = {sign[0]: re.compile(rb"[" + re.escape(sign) + rb" ]*+") for sign in (b"*", b"-", b"_")}
 # A fence of backticks has none in its info string.
 FENCE: Final = re.compile(rb"(`{3,}+)[^`]*+\Z|(~{3,}+)")
-CLOSING_FENCE: Final = {
-    sign[0]: re.compile(rb"^ {0,3}(" + sign + rb"{3,}+)[ \t]*+$", re.MULTILINE) for sign in (b"`", b"~")
-}
+#: Seen from the line end before it.
+CLOSING_FENCE: Final = {sign[0]: re.compile(rb"\n {0,3}(" + sign + rb"{3,}+)[ \t]*+(?=\n|\Z)") for sign in (b"`", b"~")}
 #: The end of the last line before a blank one.
 BEFORE_BLANK: Final = re.compile(rb"\n(?=[ \t]*+(?:\n|\Z))")
 #: The end of a line before one that is neither indented code nor blank.
@@ -80,6 +80,9 @@ _TO_MARK = (
     (re.compile(rb"<!\[CDATA\["), re.compile(rb"\]\]>")),
 )
 
+# How all of them start, so that most tags are tried once.
+_MARKED = re.compile(rb"<(?:[!?]|script|pre|style|textarea)", re.IGNORECASE)
+
 # Parentheses in it are balanced, to a depth of two.
 _DESTINATION = rb"(<[^<>\\\n]*+(?:\\[^\n][^<>\\\n]*+)*>|(?!<)(?:%(c)b|\((?:%(c)b|\((?:%(c)b)*\))*\))+)" % {
     b"c": rb"[^\s()\\\x00-\x1f\x7f]++|\\[^\s]|\\(?=\s)"
@@ -105,9 +108,10 @@ def html_block(line: bytes, at: int, *, after_text: bool) -> re.Pattern[bytes] |
 
     Any tag alone on its line begins one too, but not directly `after_text` of a paragraph.
     """
-    for start, end in _TO_MARK:
-        if start.match(line, at):
-            return end
+    if _MARKED.match(line, at):
+        for start, end in _TO_MARK:
+            if start.match(line, at):
+                return end
     if HTML_TO_BLANK.match(line, at) or (not after_text and _TAG_LINE.match(line, at)):
         return True
     return None
