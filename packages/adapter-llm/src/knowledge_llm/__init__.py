@@ -1,0 +1,1 @@
+"""Language models for the knowledge kit, by name."""

@@ -1,0 +1,1 @@
+"""What agents learn: entries, feedback, search, and a slimmer hub."""

@@ -1,0 +1,1 @@
+"""Concept bundles in the Open Knowledge Format, made from documents and kept up to date."""
