@@ -6,14 +6,16 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from knowledge_engine.analysis import Analyzer
 from knowledge_engine.cli import Session, knowledge
-from knowledge_engine.errors import ConfigurationError, ReadOnlyError, UnavailableError
+from knowledge_engine.errors import BusyError, ConfigurationError, NotFoundError, ReadOnlyError, UnavailableError
 from knowledge_engine.models import IngestRequest, Query
 from knowledge_sqlite import SqliteKnowledgeAdapter
 from knowledge_sqlite.errors import DamagedError
@@ -79,6 +81,27 @@ def test_a_whole_database_is_ok(filled: SqliteKnowledgeAdapter, url: str) -> Non
         ("DELETE FROM state", "state"),
         ("DELETE FROM keys", "state"),
         ("UPDATE state SET analyzer = 'other'", "stale"),
+        ("UPDATE state SET passages = -5", "state"),
+        ("UPDATE state SET revision = 'none'", "state"),
+        ("UPDATE documents SET metadata = '{'", "damaged"),
+        ("UPDATE documents SET metadata = '[]'", "index"),
+        ('UPDATE documents SET metadata = \'{"kind": "z"}\'', "index"),
+        ("UPDATE documents SET title = 'other'", "index"),
+        ("UPDATE documents SET issues = 'none'", "index"),
+        ("UPDATE passages SET headings = '[]'", "index"),
+        ("UPDATE passages SET term_ids = x'0000'", "passages"),
+        ("UPDATE passages SET term_counts = x'00000000' WHERE length(term_counts) = 4", "index"),
+        ("UPDATE terms SET term = 'x' || term", "index"),
+        ("UPDATE documents SET superseded_by = n", "superseded"),
+        ("UPDATE documents SET superseded_by = 3 - n WHERE n < 3", "superseded"),
+        ("DELETE FROM found_data", "damaged"),
+        ("DROP TABLE found", "damaged"),
+        ("DROP TABLE found_words", "damaged"),
+        ("DROP TABLE terms", "damaged"),
+        ("DROP TABLE passages", "damaged"),
+        ("DROP TABLE keys", "damaged"),
+        ("DROP TABLE state", "damaged"),
+        ("ALTER TABLE terms RENAME COLUMN term TO word", "damaged"),
     ],
 )
 def test_what_is_wrong_is_told_and_repaired_without_losing_a_document(
@@ -87,6 +110,7 @@ def test_what_is_wrong_is_told_and_repaired_without_losing_a_document(
     change(filled, statement)
     with filled._database.reading() as connection:
         kept = connection.execute(CONTENTS).fetchall()
+    _ask_everything(filled)
     told = filled.check()
     assert code in [each.code for each in told]
     assert all(each.message and each.mend for each in told)
@@ -97,6 +121,54 @@ def test_what_is_wrong_is_told_and_repaired_without_losing_a_document(
         assert connection.execute(CONTENTS).fetchall() == kept
     wanted = [name for name, _ in kept if "superseded_by = 1" not in statement or name != "b.md"]
     assert sorted(hit.source_id for hit in filled.query(Query(query="impeller")).hits) == wanted
+
+
+def _ask_everything(adapter: SqliteKnowledgeAdapter) -> None:
+    """Whatever is wrong with the rows, there is an answer, or an error that says what to do."""
+    calls: list[Callable[[], object]] = [
+        adapter.list_sources,
+        lambda: adapter.list_sources(filter={"kind": {"ne": "a"}}),
+        lambda: adapter.get_source("a.md"),
+        lambda: adapter.read_source("a.md"),
+        lambda: adapter.query(Query(query="impeller")),
+        lambda: adapter.query(Query(query="impeller", filter={"kind": ["a", "b"]})),
+        lambda: adapter.explain("a.md"),
+    ]
+    for call in calls:
+        with suppress(DamagedError, NotFoundError):
+            call()
+    assert adapter.health_check().status in ("ok", "down")
+
+
+@pytest.mark.parametrize("source_id", ["../../evil", "/a", "a//b", "a\nb\0", ""])
+def test_a_document_of_an_id_that_none_can_have_gets_another_one(
+    filled: SqliteKnowledgeAdapter, source_id: str
+) -> None:
+    with filled._database.alone() as connection:
+        connection.execute("UPDATE documents SET id = ? WHERE n = 2", (source_id,))
+    assert "id" in [each.code for each in filled.check()]
+    filled.repair()
+    assert filled.check() == ()
+    ids = [source.id for source in filled.list_sources().sources]
+    assert [each.startswith("recovered/2-") for each in ids] == [False, False, True]
+    assert b"# b" in filled.read_source(ids[2]).content
+
+
+def test_a_document_that_lost_its_bytes_is_told_of_and_stays_until_it_is_stored_again(
+    filled: SqliteKnowledgeAdapter, url: str
+) -> None:
+    change(filled, "DELETE FROM contents WHERE n = 2", "UPDATE documents SET metadata = 'x' WHERE n = 2")
+    assert "content-lost" in [each.code for each in filled.check()]
+    with pytest.raises(DamagedError):
+        filled.read_source("b.md")
+    result = run("check", url, "--repair")
+    assert (result.exit_code, "'b.md'" in result.stderr) == (1, True)
+    assert [each.code for each in filled.check()] == ["content-lost"]
+    assert filled.list_sources().total == 3
+    assert [hit.source_id for hit in filled.query(Query(query="impeller")).hits] == ["a.md", "c.md"]
+    filled.ingest(IngestRequest(id="b.md", content=b"---\nkind: b\n---\n# b\n\nimpeller"))
+    assert filled.check() == ()
+    assert len(filled.query(Query(query="impeller")).hits) == 3
 
 
 def test_the_command_tells_what_is_wrong_and_repairs_it(filled: SqliteKnowledgeAdapter, url: str) -> None:
@@ -146,7 +218,11 @@ def test_bytes_that_changed_are_told_of_even_after_a_repair(filled: SqliteKnowle
     assert "'b.md'" in result.stderr
     answer = json.loads(run("check", url, "--json", "--repair").stdout)
     assert [each["code"] for each in answer["left"]] == ["content-changed"]
-    filled.ingest(IngestRequest(id="b.md", content=b"stored again"))
+    filled.ingest(IngestRequest(id="b.md", content=b"---\nkind: b\n---\n# b\n\nimpeller"))  # as it was
+    assert filled.check() == ()
+    change(filled, "UPDATE contents SET content = x'00' WHERE n = 1")
+    again = IngestRequest(id="a.md", content=b"---\nkind: a\n---\n# a\n\nimpeller")
+    assert [source.status for source in filled.ingest_many([again])] == ["ready"]
     assert filled.check() == ()
 
 
@@ -250,6 +326,78 @@ def test_a_database_in_memory_can_be_saved(open_db: Open, folder: Path) -> None:
     adapter.ingest(IngestRequest(id="a.md", content=b"impeller"))
     adapter.backup(str(folder / "copy.db"))
     assert open_db(folder / "copy.db").read_source("a.md").content == b"impeller"
+
+
+# restore
+
+
+def test_a_restored_backup_takes_the_place_of_everything(
+    filled: SqliteKnowledgeAdapter, open_db: Open, folder: Path, url: str
+) -> None:
+    copy = folder / "copy.db"
+    filled.backup(str(copy))
+    before = copy.read_bytes()
+    other = open_db()
+    filled.ingest(IngestRequest(id="d.md", content=b"turbine after the backup"))
+    filled.delete_source("a.md")
+    assert [hit.source_id for hit in other.query(Query(query="turbine")).hits] == ["d.md"]
+    result = run("restore", url, str(copy))
+    assert (result.stdout, result.exit_code) == ("restored: 3 documents\n", 0)
+    for each in (filled, other, open_db()):
+        assert [hit.source_id for hit in each.query(Query(query="impeller turbine")).hits] == ["a.md", "b.md", "c.md"]
+    # Its numbers of terms are those of the file as it is now, not those that were remembered.
+    filled.ingest(IngestRequest(id="e.md", content=b"valve turbine"))
+    other.ingest(IngestRequest(id="f.md", content=b"turbine gasket impeller"))
+    assert [hit.source_id for hit in filled.query(Query(query="gasket")).hits] == ["f.md"]
+    assert filled.check() == other.check() == ()
+    assert copy.read_bytes() == before
+    assert json.loads(run("restore", url, str(copy), "--json").stdout) == {"restored": str(copy), "documents": 3}
+
+
+def test_a_backup_of_another_analyzer_is_restored_and_indexed_anew(open_db: Open, folder: Path) -> None:
+    german = open_db(analyzer=Analyzer("german"))
+    german.ingest(IngestRequest(id="a.md", content=b"Pumpen laufen"))
+    german.backup(str(folder / "copy.db"))
+    english = open_db(folder / "other.db")
+    english.restore(str(folder / "copy.db"))
+    assert english.check() == ()
+    assert len(english.query(Query(query="Pumpen")).hits) == 1
+
+
+def test_what_is_no_backup_is_not_restored(filled: SqliteKnowledgeAdapter, open_db: Open, folder: Path) -> None:
+    notes, live, cut = folder / "notes.txt", folder / "live.db", folder / "cut.db"
+    notes.write_text("my notes, which are no database at all")
+    open_db(live).ingest(IngestRequest(id="live.md", content=b"x"))
+    filled.backup(str(cut))
+    cut.write_bytes(cut.read_bytes()[:-4096])
+    for path, error in (
+        (notes, ConfigurationError),
+        (live, ConfigurationError),
+        (folder / "kb.db", ConfigurationError),
+        (folder / "none.db", ConfigurationError),
+        (":memory:", ConfigurationError),
+        (cut, DamagedError),
+    ):
+        with pytest.raises(error) as caught:
+            filled.restore(str(path))
+        assert caught.value.mend
+    assert filled.list_sources().total == 3
+    assert filled.check() == ()
+
+
+def test_a_backup_is_not_restored_while_another_process_writes(
+    filled: SqliteKnowledgeAdapter, open_db: Open, folder: Path
+) -> None:
+    filled.backup(str(folder / "copy.db"))
+    writer = sqlite3.connect(folder / "kb.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BusyError):
+        open_db(busy_timeout_s=0).restore(str(folder / "copy.db"))
+    with pytest.raises(ReadOnlyError):
+        open_db(read_only=True).restore(str(folder / "copy.db"))
+    writer.execute("ROLLBACK")
+    writer.close()
+    assert filled.check() == ()
 
 
 # delete --verify

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,6 +96,41 @@ def test_an_open_reader_is_told_of_as_what_is_pending(open_db: Open, folder: Pat
     adapter.repair()
     assert SECRET.lower().encode() not in everywhere(folder)
     reader.close()
+
+
+def test_whoever_waits_for_a_reader_keeps_nobody_from_writing(open_db: Open, folder: Path) -> None:
+    adapter, other = open_db(busy_timeout_s=60), open_db(busy_timeout_s=60)
+    put(adapter, "a.md", SECRET)
+    reader = sqlite3.connect(folder / "kb.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM documents").fetchone()
+    left: list[tuple[str, ...]] = []
+    erasing = threading.Thread(target=lambda: left.append(adapter.erase_source("a.md")))
+    erasing.start()
+    for number in range(20):
+        put(other, f"{number}.md", f"written meanwhile {number}")
+        put(adapter, f"more{number}.md", f"by the same process {number}")
+    assert left == []
+    reader.execute("COMMIT")
+    erasing.join()
+    reader.close()
+    assert left == [()]
+    assert SECRET.lower()[:-1].encode() not in everywhere(folder)
+    assert (adapter.list_sources().total, adapter.check()) == (40, ())
+
+
+def test_short_words_do_not_stay_in_the_gaps_of_the_dictionary(open_db: Open, folder: Path) -> None:
+    adapter = open_db()
+    filled(adapter, 40)
+    words = [f"q{number:x}z" for number in range(400)]
+    for number in range(0, 400, 4):  # pages of the dictionary are split while they are put in
+        put(adapter, f"s{number}.md", " ".join(words[number : number + 4]) + " of a longer text, quite unremarkable")
+    for number in range(0, 400, 4):
+        adapter.delete_source(f"s{number}.md")
+    put(adapter, "last.md", " ".join(words))
+    assert adapter.erase_source("last.md") == ()
+    text = everywhere(folder)
+    assert [word for word in words if word.encode() in text] == []
 
 
 def test_what_others_hold_too_is_no_trace(open_db: Open) -> None:

@@ -56,6 +56,7 @@ def test_every_setting_comes_from_its_variable() -> None:
         P + "READ_ONLY": "Yes",
         P + "SYNCHRONOUS": "FULL",
         P + "INDEXED_KEYS": " kind, owner.name,, kind,cafe\u0301 ",
+        P + "WORKERS": " 3 ",
     }
     assert SqliteSettings.from_env(environ) == SqliteSettings(
         path="kb.db",
@@ -63,12 +64,13 @@ def test_every_setting_comes_from_its_variable() -> None:
         read_only=True,
         synchronous="full",
         indexed_keys=("kind", "owner.name", "caf\u00e9"),
+        workers=3,
     )
 
 
 @pytest.mark.parametrize("off", ["", "0", "false", "No", "off"])
 def test_what_is_unset_or_empty_has_its_default(off: str) -> None:
-    given = {P + "BUSY_TIMEOUT_S": "", P + "READ_ONLY": off, P + "SYNCHRONOUS": ""}
+    given = {P + "BUSY_TIMEOUT_S": "", P + "READ_ONLY": off, P + "SYNCHRONOUS": "", P + "WORKERS": ""}
     assert SqliteSettings.from_env(given) == SqliteSettings.from_env({}) == SqliteSettings()
 
 
@@ -84,6 +86,10 @@ def test_what_is_unset_or_empty_has_its_default(off: str) -> None:
         ("BUSY_TIMEOUT_S", "3601"),
         ("READ_ONLY", "maybe"),
         ("SYNCHRONOUS", "off"),
+        ("WORKERS", "-1"),
+        ("WORKERS", "65"),
+        ("WORKERS", "two"),
+        ("WORKERS", "\u0663"),
         ("INDEXED_KEYS", 'kind,a"b'),
         ("INDEXED_KEYS", "a\\"),
         ("INDEXED_KEYS", "a\nb"),

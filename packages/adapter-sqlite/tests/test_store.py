@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,6 +161,64 @@ def requests(count: int, **bad: IngestRequest) -> Iterator[IngestRequest]:
         yield bad.get(f"n{number}") or IngestRequest(
             id=f"{number:03}.md", content=f"# N{number}\n\nword{number}".encode()
         )
+
+
+def test_a_file_that_takes_the_place_of_another_has_its_own_numbers_of_terms(open_db: Open, folder: Path) -> None:
+    adapter, other = open_db(), open_db(folder / "other.db")
+    for number in range(20):
+        put(adapter, f"{number}.md", f"alpha{number} beta{number}")
+        put(other, f"{number}.md", f"gamma{number} alpha{number} delta")
+    other.backup(str(folder / "copy.db"))
+    adapter.dispose()
+    adapter = open_db()
+    put(adapter, "new.md", "alpha3 alpha7 beta9")
+    with adapter._database.alone() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for suffix in ("-wal", "-shm"):
+        (folder / f"kb.db{suffix}").unlink(missing_ok=True)
+    (folder / "copy.db").replace(folder / "kb.db")
+    put(adapter, "later.md", "alpha3 beta9 gamma7")
+    assert adapter.check() == ()
+    assert sorted(found(adapter, "alpha3 gamma7")) == ["3.md", "7.md", "later.md"]
+    assert found(adapter, "beta9") == ["later.md"]
+
+
+@pytest.mark.parametrize("way", ["erase", "delete", "repair", "restore"])
+def test_terms_that_another_one_took_out_get_new_numbers(open_db: Open, folder: Path, way: str) -> None:
+    adapter, other = open_db(), open_db()
+    put(adapter, "a.md", "alpha beta")
+    other.backup(str(folder / "copy.db"))
+    put(adapter, "b.md", "gamma delta")
+    put(adapter, "b.md", "")  # the words of before stay named
+    if way == "erase":
+        other.erase_source("b.md")
+    elif way == "delete":
+        other.delete_source("a.md")
+    elif way == "repair":
+        other.repair()
+    else:
+        other.restore(str(folder / "copy.db"))
+    put(other, "c.md", "omega")
+    put(adapter, "d.md", "alpha gamma delta")
+    assert adapter.check() == ()
+    assert found(other, "gamma") == ["d.md"]
+    assert found(other, "omega") == ["c.md"]
+
+
+def test_documents_that_are_indexed_as_others_read_are_told_of(open_db: Open) -> None:
+    adapter = open_db()
+    for number in range(40):
+        put(adapter, f"{number}.md", f"# N\n\nalpha{number} beta")
+    with adapter._database.alone() as connection:  # passages, index and counts agree, and all are wrong
+        connection.execute("UPDATE terms SET term = 'swap' WHERE term = 'alpha3'")
+        connection.execute("UPDATE terms SET term = 'alpha3' WHERE term = 'alpha7'")
+        connection.execute("UPDATE terms SET term = 'alpha7' WHERE term = 'swap'")
+    assert found(adapter, "alpha3") == ["7.md"]
+    [problem] = adapter.check()
+    assert "2 documents are indexed as others read, such as '3.md'" in problem.message
+    adapter.repair()
+    assert adapter.check() == ()
+    assert found(adapter, "alpha3") == ["3.md"]
 
 
 def test_it_has_the_powers_that_commands_look_for(open_db: Open) -> None:

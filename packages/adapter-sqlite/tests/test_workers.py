@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +116,71 @@ def test_where_no_process_can_be_started_everything_is_done_here(
     with monkeypatch.context() as patch:
         patch.setattr(workers.subprocess, "Popen", refused)
         alone = stored(open_db, folder / "refused.db")
-    monkeypatch.setattr(sys, "executable", "")
-    assert stored(open_db, folder / "none.db") == alone
+    for number, none in enumerate(("", None, "nul\0", "/")):
+        monkeypatch.setattr(sys, "executable", none)
+        assert stored(open_db, folder / f"none{number}.db") == alone
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "exit 0",
+        "echo I am not Python; exec cat",
+        "exec sleep 60",
+        "exec yes",
+        # Greets, and cannot go on.
+        f"printf '{workers._GREETING.decode().strip()}\\n'; exit 1",
+        f'exec {sys.executable} -S "$@" 2>/dev/null',
+    ],
+)
+def test_a_host_whose_executable_is_no_python_of_ours_stores_everything_itself(
+    open_db: Open, folder: Path, monkeypatch: pytest.MonkeyPatch, started: list[Any], program: str
+) -> None:
+    host = folder / "host"
+    host.write_text(f"#!/bin/sh\n{program}\n", encoding="utf-8")
+    host.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(host))
+    monkeypatch.setattr(workers, "_GREETING_S", 0.5)
+    assert len(stored(open_db, folder / "kb.db")) == 60
+    assert started
+    assert None not in [each.poll() for each in started]
+
+
+def test_modules_of_the_current_folder_are_not_run(
+    open_db: Open, folder: Path, monkeypatch: pytest.MonkeyPatch, started: list[Any]
+) -> None:
+    for name in ("pickle", "json", "selectors", "knowledge_sqlite", "sitecustomize"):
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'w')", encoding="utf-8")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    stored(open_db, folder / "kb.db")
+    assert len(started) == 2
+    assert not (folder / "ran").exists()
+
+
+def test_an_import_ends_at_once_though_a_process_was_forked_off_meanwhile(
+    open_db: Open, started: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_END_S", 600.0)
+    with closing(open_db().ingest_many(requests(60), batch=5)) as storing:  # type: ignore[type-var]
+        for _ in range(30):
+            next(storing)
+        forked = subprocess.Popen(["sleep", "600"], pass_fds=[each.stdin.fileno() for each in started])
+        try:
+            assert len(list(storing)) == 30
+            assert [each.returncode for each in started[:2]] == [0, 0]
+        finally:
+            forked.kill()
+            forked.wait()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_processes_can_be_forbidden(open_db: Open, folder: Path, started: list[Any], count: int) -> None:
+    provider = open_db(workers=count)
+    assert len(list(provider.ingest_many(requests(60), batch=5))) == 60
+    assert started == []
+    assert len(list(open_db(folder / "more.db", workers=3).ingest_many(requests(60), batch=5))) == 60
+    assert len(started) == 3
 
 
 def test_others_may_write_between_the_batches(open_db: Open) -> None:

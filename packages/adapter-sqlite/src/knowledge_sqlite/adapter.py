@@ -39,18 +39,19 @@ from knowledge_engine.models import (
 )
 from knowledge_engine.passages import MAX_PASSAGE_BYTES
 from knowledge_engine.writing import check_match
-from knowledge_sqlite.backups import back_up
+from knowledge_sqlite.backups import back_up, restore
 from knowledge_sqlite.bulk import Ingestion
+from knowledge_sqlite.checking import Problem, fts_problems, problems
 from knowledge_sqlite.counts import Counts
 from knowledge_sqlite.database import Database
-from knowledge_sqlite.deleting import pending, traces, truncate
-from knowledge_sqlite.errors import DamagedError, translated
+from knowledge_sqlite.deleting import pending, tidy, traces
+from knowledge_sqlite.errors import DamagedError, decoding, translated
 from knowledge_sqlite.filtering import Matches, listed
-from knowledge_sqlite.maintenance import Problem, fts_problems, problems, rebuild
+from knowledge_sqlite.maintenance import rebuild
 from knowledge_sqlite.metadata_indexes import add, keep_only, missing
 from knowledge_sqlite.search import Search
 from knowledge_sqlite.settings import MEMORY, SqliteSettings
-from knowledge_sqlite.store import Stored, Writer, content, find, state
+from knowledge_sqlite.store import Stored, Writer, content, find, metadata_of, state
 from knowledge_sqlite.workers import Workers, cores
 
 _SUPERSEDES = """WITH RECURSIVE later(n) AS (
@@ -112,10 +113,11 @@ class SqliteKnowledgeAdapter:
             size = _found(find(connection, source_id), source_id).size
             start = min(span.start, size) if span else 0
             end = min(span.end, size) if span else size
-            (data,) = connection.execute(
-                "SELECT substr(content, ?, ?) FROM contents JOIN documents USING (n) WHERE id = ?",
-                (start + 1, end - start, source_id),
-            ).fetchone()
+            with decoding():
+                (data,) = connection.execute(
+                    "SELECT substr(content, ?, ?) FROM contents JOIN documents USING (n) WHERE id = ?",
+                    (start + 1, end - start, source_id),
+                ).fetchone()
         data = data or b""  # of nothing, `substr` makes NULL
         return SourceContent(
             source_id=source_id,
@@ -154,12 +156,12 @@ class SqliteKnowledgeAdapter:
             with self._database.reading() as connection:
                 rows = connection.execute("SELECT id, metadata, issues FROM documents ORDER BY id").fetchall()
                 index = state(connection, self._analyzer.version)
+            with decoding():
+                found = [json.loads(text) for _, _, text in rows if text != "[]"]
+                issues = [DocumentIssue.model_validate(each) for some in found for each in some]
+                between = corpus_issues({source_id: metadata_of(text) for source_id, text, _ in rows})
         except KnowledgeError as error:
             return Health(status="down", message=str(error))
-        issues = [
-            DocumentIssue.model_validate(each) for _, _, text in rows if text != "[]" for each in json.loads(text)
-        ]
-        between = corpus_issues({source_id: json.loads(text) for source_id, text, _ in rows})
         details: dict[str, JsonValue] = {"sqlite": sqlite3.sqlite_version}
         if not self._database.place.memory and self._database.place.is_void():
             details["unreadable"] = "There is no database yet: correct its path, or store a document."
@@ -185,7 +187,8 @@ class SqliteKnowledgeAdapter:
         Raises:
             BusyError, ReadOnlyError, StorageFullError: The batch that was to be stored is not; those before are.
         """
-        return self._ingestion.many(requests, batch, Workers(self._writer, self._analyzer, cores()))
+        count = cores() if self._settings.workers is None else self._settings.workers
+        return self._ingestion.many(requests, batch, Workers(self._writer, self._analyzer, count))
 
     def delete_source(self, source_id: str, *, if_match: str | None = None) -> None:
         """See `IngestingProvider.delete_source`."""
@@ -255,7 +258,7 @@ class SqliteKnowledgeAdapter:
         found: list[Problem] = []
         try:
             with self._database.reading() as connection:
-                found += problems(connection, self._analyzer.version)
+                found += problems(connection, self._analyzer)
             if not self._settings.read_only and self._database.place.may_be_written():
                 with self._database.writing() as connection:
                     found += fts_problems(connection)
@@ -272,10 +275,10 @@ class SqliteKnowledgeAdapter:
             DamagedError: When not all documents can be read; nothing is changed then.
         """
         with self._changing(rebuilt=True) as connection:
-            rebuild(connection, self._writer, self._analyzer.version)
+            rebuild(connection, self._writer, self._analyzer)
             if self._settings.indexed_keys is not None:
                 keep_only(connection, self._settings.indexed_keys)
-        truncate(self._database)
+        tidy(self._database)
 
     def backup(self, path: str) -> None:
         """Copies the database, as it is at one moment, into the file `path`; others may read and write meanwhile.
@@ -286,6 +289,19 @@ class SqliteKnowledgeAdapter:
             ConfigurationError: When something else lies there, or it is the database itself.
         """
         back_up(self._database, path)
+
+    def restore(self, path: str) -> None:
+        """Puts what the backup `path` holds in the place of all that is stored, in one step.
+
+        Others may read and write meanwhile: they see the one or the other. An index of another analyzer is built anew.
+
+        Raises:
+            ConfigurationError: When there is no backup of ours at `path`.
+            BusyError: When another process writes for longer than the busy timeout.
+        """
+        restore(self._database, path, self._analyzer.version, self._settings.busy_timeout_s)
+        with self._database.alone() as connection:
+            self._refreshed(connection)
 
     # Inside
 
@@ -313,7 +329,7 @@ class SqliteKnowledgeAdapter:
         if self._is_stale(connection):
             with self._database.transaction(connection, self._writer.forget):
                 if self._is_stale(connection):  # nobody else has done it meanwhile
-                    rebuild(connection, self._writer, self._analyzer.version)
+                    rebuild(connection, self._writer, self._analyzer)
         keys = self._settings.indexed_keys or ()
         if missing(connection, keys):
             # Answers are right without them: the next one who opens it tries again.

@@ -6,11 +6,14 @@ import errno
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from knowledge_engine.errors import (
+    BusyError,
     ConfigurationError,
     KnowledgeError,
     ReadOnlyError,
@@ -18,7 +21,9 @@ from knowledge_engine.errors import (
     UnavailableError,
 )
 from knowledge_sqlite.database import Database
+from knowledge_sqlite.errors import translated
 from knowledge_sqlite.place import Place
+from knowledge_sqlite.schema import migrate
 
 
 def back_up(database: Database, path: str) -> None:
@@ -42,6 +47,43 @@ def back_up(database: Database, path: str) -> None:
         _sync(beside)
         os.replace(beside, target.path)  # noqa: PTH105
         _sync(os.path.dirname(target.path))  # noqa: PTH120
+
+
+def _patience(seconds: float) -> Callable[[int, int, int], None]:
+    """For `sqlite3.Connection.backup`, which waits for other writers as long as they like."""
+    deadline = time.monotonic() + seconds
+
+    def progress(status: int, remaining: int, total: int) -> None:  # noqa: ARG001
+        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() >= deadline:
+            raise BusyError("The database is being written by another process", mend="Try again in a moment.")
+
+    return progress
+
+
+def restore(database: Database, path: str, analyzer: str, patience_s: float) -> None:
+    """See `SqliteKnowledgeAdapter.restore`."""
+    source = Place(path)
+    if source.memory or source.is_void():
+        raise ConfigurationError("There is no such backup", mend="Name the file of one.")
+    if not database.place.memory and source.identity() == database.place.identity():
+        raise ConfigurationError("The backup is the database itself", mend="Name another file.")
+    if source.in_use():
+        raise ConfigurationError(
+            "The backup is in use as a database", mend="Close it everywhere, or back it up and restore that."
+        )
+    source.check()
+    with (
+        tempfile.TemporaryDirectory(prefix="knowledge-") as folder,
+        translated(),
+        closing(sqlite3.connect(Path(folder) / "copy.db", isolation_level=None)) as copy,
+    ):
+        with closing(sqlite3.connect(source.uri("ro", immutable=True), uri=True)) as original:
+            original.backup(copy)
+        migrate(copy, analyzer)
+        # Terms may have other numbers there: nobody takes its index for the one that they know.
+        copy.execute("UPDATE state SET removals = ?", (secrets.randbits(48),))
+        with database.alone() as connection:
+            copy.backup(connection, progress=_patience(patience_s))
 
 
 @contextmanager

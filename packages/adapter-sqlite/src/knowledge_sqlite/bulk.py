@@ -14,7 +14,7 @@ from knowledge_engine.fs import check_path
 from knowledge_engine.models import IngestRequest, Source
 from knowledge_engine.passages import not_text
 from knowledge_engine.writing import check_hash, document_bytes, document_id, free_id, unsupported_kind
-from knowledge_sqlite.store import Batch, NewDocument, Part, RefusedError, Stored, Writer, content, find
+from knowledge_sqlite.store import Batch, NewDocument, Part, RefusedError, Stored, Writer, content, find, holds
 from knowledge_sqlite.workers import Ticket, Workers
 
 #: As long as a batch is being written nobody else writes.
@@ -117,22 +117,26 @@ class Ingestion:
 
     def _compared(self, known: Sequence[_Known]) -> list[_Known]:
         """With places for those that are not stored as they are."""
-        stored: dict[str, tuple[str, str]] = {}
-        if known:
-            with self._reading() as connection:
-                for each in known:
-                    row = connection.execute(
-                        "SELECT content_hash, uri FROM documents WHERE id = ?", (each.source_id,)
-                    ).fetchone()
-                    if row is not None:
-                        stored[each.source_id] = row
         found, place = [], 0
-        for each in known:
-            present, uri = stored.get(each.source_id, ("", ""))
-            same = present and (each.request.uri or uri) == uri and hashlib.sha256(each.raw).hexdigest() == present
-            found.append(each if same else each._replace(place=place))
-            place += not same
+        if not known:
+            return []
+        with self._reading() as connection:
+            for each in known:
+                same = self._is_stored(connection, each)
+                found.append(each if same else each._replace(place=place))
+                place += not same
         return found
+
+    def _is_stored(self, connection: sqlite3.Connection, known: _Known) -> bool:
+        row = connection.execute("SELECT content_hash, uri FROM documents WHERE id = ?", (known.source_id,)).fetchone()
+        if row is None:
+            return False
+        present, uri = row
+        return (
+            (known.request.uri or uri) == uri
+            and hashlib.sha256(known.raw).hexdigest() == present
+            and holds(connection, known.source_id, known.raw)
+        )
 
     def _stored(self, some: _Batch, batch: Batch) -> list[Source]:
         refused: dict[str, Source] = {}
@@ -188,7 +192,8 @@ class Ingestion:
         old = find(connection, known.source_id)
         check_hash(known.request.if_match, old.content_hash if old else "")
         uri = known.request.uri or (old.uri if old else f"{self._backend}:{known.source_id}")
-        if old and old.content_hash == part.document.content_hash and old.uri == uri:
+        same = old and old.content_hash == part.document.content_hash and old.uri == uri
+        if old and same and holds(connection, old.id, known.raw):
             return old.source(), None
         new = NewDocument.now(known.raw, "text", uri, old)
         _, content_hash, title, metadata, *_ = part.document

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from knowledge_engine.passages import PassageTokens
 from knowledge_engine.ranking import K1
+from knowledge_sqlite.errors import decoding
 
 Ids = npt.NDArray[np.uint32]
 Counts = npt.NDArray[np.uint16]
@@ -195,20 +196,24 @@ class Blocks(NamedTuple):
     owners: Numbers
 
 
+@decoding()
 def read(blocks: Sequence[int], stored: Sequence[Row]) -> Blocks:
-    """Blocks of those numbers."""
+    """Blocks of those numbers.
+
+    Raises:
+        DamagedError: When their parts do not fit each other.
+    """
     layout = np.frombuffer(b"".join(row.layout for row in stored), "<u4").astype(np.int64).reshape(-1, 4)
     counts = np.array([len(row.layout) // 16 for row in stored], np.int64)
     owners = np.repeat(np.arange(len(stored)), counts)
     firsts = np.cumsum(counts) - counts
     places = np.arange(len(layout)) - np.repeat(firsts, counts)
+    ids = np.frombuffer(b"".join(row.term_ids for row in stored), "<u4")
+    numbers = np.frombuffer(b"".join(row.term_counts for row in stored), "<u2")
+    if not len(ids) == len(numbers) == layout[:, 3].sum():
+        raise ValueError("terms without counts")
     return Blocks(
-        Postings(
-            np.frombuffer(b"".join(row.term_ids for row in stored), "<u4"),
-            np.frombuffer(b"".join(row.term_counts for row in stored), "<u2"),
-            layout[:, 3],
-            layout[:, 2],
-        ),
+        Postings(ids, numbers, layout[:, 3], layout[:, 2]),
         np.array(blocks, np.int64)[owners] * BLOCK + places,
         layout[:, 0],
         layout[:, 1],

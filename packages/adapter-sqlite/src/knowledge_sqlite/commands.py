@@ -1,4 +1,4 @@
-"""Commands for databases of this backend: `check`, `backup`."""
+"""Commands for databases of this backend: `check`, `backup`, `restore`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from knowledge_engine.cli.root import EXIT_ERROR
 from knowledge_engine.cli.session import Session, Text, json_option
 from knowledge_engine.errors import NotSupportedError
 from knowledge_sqlite.adapter import SqliteKnowledgeAdapter
-from knowledge_sqlite.maintenance import Problem
+from knowledge_sqlite.checking import Problem
 
 _backend = click.argument("backend", metavar="BACKEND", type=Text())
 
@@ -67,6 +67,27 @@ def backup(ctx: click.Context, backend: str, file: str) -> None:
         write_json({"saved": file})
     else:
         write(f"saved: {one_line(file)}")
+
+
+@click.command()
+@_backend
+@click.argument("file", metavar="FILE", type=Text())
+@json_option
+@click.pass_context
+def restore(ctx: click.Context, backend: str, file: str) -> None:
+    """Put what the backup FILE holds in the place of all that is stored in the database BACKEND.
+
+    Others may have it open: each sees what was before, or what is then. FILE stays as it is.
+    """
+    session = ctx.find_object(Session) or Session()
+    adapter = _adapter(session, backend)
+    with progress(session):
+        adapter.restore(file)
+        total = adapter.list_sources(limit=1).total
+    if session.json:
+        write_json({"restored": file, "documents": total})
+    else:
+        write(f"restored: {total} documents")
 
 
 def _adapter(session: Session, backend: str) -> SqliteKnowledgeAdapter:

@@ -231,7 +231,7 @@ class Database:
     def _begin(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA busy_timeout = 0")
         try:
-            self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            self._unlocked(lambda: connection.execute("BEGIN IMMEDIATE"))
         finally:
             connection.execute(f"PRAGMA busy_timeout = {int(self._settings.busy_timeout_s * 1000)}")
 
@@ -271,7 +271,7 @@ class Database:
 
     def _connected(self, uri: str, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
         self._check_once()
-        return self._patiently(lambda: self._connect(uri, prepare))
+        return self._unlocked(lambda: self._connect(uri, prepare))
 
     def _check_once(self) -> None:
         identity = None if self.place.memory else self.place.identity()
@@ -295,18 +295,35 @@ class Database:
             raise
         return connection
 
-    def _patiently(self, attempt: Callable[[], _Result]) -> _Result:
-        """Tries again while others hold a lock, for as long as the busy timeout."""
+    def patiently(self, attempt: Callable[[], bool]) -> bool:
+        """Tries again until it succeeds, for as long as the busy timeout; whether it did."""
         deadline, pause = time.monotonic() + self._settings.busy_timeout_s, _LEAST_PAUSE
-        while True:
-            try:
-                return attempt()
-            except sqlite3.Error as error:
-                if not is_busy(error) or time.monotonic() >= deadline:
-                    raise meaning(error) from error
+        while not attempt():
+            if time.monotonic() >= deadline:
+                return False
             # Of different length, so that waiting processes do not keep step.
             time.sleep(random.uniform(_LEAST_PAUSE, pause))  # noqa: S311
             pause = min(2 * pause, _MOST_PAUSE)
+        return True
+
+    def _unlocked(self, attempt: Callable[[], _Result]) -> _Result:
+        """Tries again while others hold a lock, for as long as the busy timeout."""
+        results: list[_Result] = []
+        failures: list[sqlite3.Error] = []
+
+        def succeeds() -> bool:
+            try:
+                results.append(attempt())
+            except sqlite3.Error as error:
+                if not is_busy(error):
+                    raise meaning(error) from error
+                failures[:] = [error]
+                return False
+            return True
+
+        if not self.patiently(succeeds):
+            raise meaning(failures[0]) from failures[0]
+        return results[0]
 
 
 #: Connections that were open when a process was forked off.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from knowledge_engine.errors import KnowledgeError
 from knowledge_sqlite.codec import number_of
 from knowledge_sqlite.database import Database
 from knowledge_sqlite.place import Identity, Place
+from knowledge_sqlite.store import content
 
 _WINDOWS, _WINDOW_BYTES = 24, 24
 _TERMS, _LEAST_TERM_BYTES = 24, 6
@@ -36,16 +37,14 @@ _KEPT: dict[Identity, int] = {}
 
 def traces(connection: sqlite3.Connection, source_id: str) -> list[bytes]:
     """Pieces of a stored document by which it would be known again: of its text, and words of its index."""
-    (raw,) = connection.execute(
-        "SELECT content FROM contents JOIN documents USING (n) WHERE id = ?", (source_id,)
-    ).fetchone()
+    raw = content(connection, source_id) or b""
     step = max(1, (len(raw) - _WINDOW_BYTES) // _WINDOWS)
     windows = (raw[at : at + _WINDOW_BYTES].strip() for at in range(0, max(1, len(raw) - _WINDOW_BYTES + 1), step))
     numbers: set[int] = set()
     for (ids,) in connection.execute(
         "SELECT term_ids FROM passages JOIN documents d ON d.n = document WHERE d.id = ?", (source_id,)
     ):
-        numbers.update(np.frombuffer(ids, "<u4").tolist())
+        numbers.update(np.frombuffer(ids[: len(ids) // 4 * 4], "<u4").tolist())
     names = [
         row[0].encode()
         for number in numbers
@@ -86,21 +85,34 @@ def _pending(database: Database, left: Sequence[bytes], forget: Callable[[], Non
             " When they have ended, `knowledge check BACKEND --repair` takes it over."
         )
         return
-    if not _found(database, left):
-        return
-    # Pages that SQLite has moved keep copies in their gaps.
+    # Pages keep copies in their gaps of what SQLite has moved within them.
     with database.alone() as connection:
         connection.execute("VACUUM")
     if not truncate(database) or _found(database, left):
         yield "Bytes of the text are left in the file. Close what has it open, then `knowledge check BACKEND --repair`."
 
 
+def tidy(database: Database) -> None:
+    """Writes the file anew without gaps, and empties its log; both as far as there is room and nobody is in the way."""
+    with suppress(KnowledgeError), database.alone() as connection:
+        connection.execute("VACUUM")
+    truncate(database)
+
+
 def truncate(database: Database) -> bool:
     """Takes the log over into the file and empties it; False when a reader or writer is in the way for too long."""
+    return database.place.memory or database.patiently(lambda: _truncated(database))
+
+
+def _truncated(database: Database) -> bool:
     with database.alone() as connection:
-        if database.place.memory:
-            return True
-        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
+        # SQLite's own waiting would keep everyone from writing.
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {patience}")
         return not busy
 
 

@@ -29,10 +29,32 @@ _NOT_WRITTEN = frozenset(
     }
 )
 _RESTORE = "Restore it from a backup, or try `knowledge check BACKEND --repair` on a copy."
+_REPAIR = "`knowledge check BACKEND` says more; with `--repair` it makes anew what can be made from the documents."
+#: What SQLite says, without a code of its own, of tables that are not ours any more, or of text that is no JSON.
+_NOT_OURS = (
+    "no such table",
+    "no such column",
+    "no such fts5 table",
+    "vtable constructor failed",
+    "malformed JSON",
+    "user-defined function raised exception",
+)
 
 
 class DamagedError(ProviderError):
     """The bytes of the file are not what SQLite has written."""
+
+
+@contextmanager
+def decoding() -> Iterator[None]:
+    """Turns what is raised by reading rows that nobody of ours has written into `DamagedError`.
+
+    Only around code that takes nothing but rows: what a caller gave wrong must not look like this.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+        raise DamagedError("A row of the database is not as it was written", mend=_REPAIR) from error
 
 
 @contextmanager
@@ -85,6 +107,8 @@ def meaning(error: sqlite3.Error) -> KnowledgeError:
             )
         case sqlite3.SQLITE_TOOBIG:
             return too_large()
+        case sqlite3.SQLITE_ERROR if str(error).startswith(_NOT_OURS):
+            return DamagedError("Tables of the database are not as they were made", mend=_REPAIR)
         case _:
             name = getattr(error, "sqlite_errorname", None) or type(error).__name__
             return ProviderError(

@@ -57,24 +57,31 @@ class Names:
 
     def numbers(self, connection: sqlite3.Connection, ids: Ids) -> Ids:
         """The database's numbers for terms; those that it does not have are put in."""
+        return self._found(connection, ids, add=True)
+
+    def known(self, connection: sqlite3.Connection, ids: Ids) -> Ids:
+        """The database's numbers for terms; 0 for those that it does not have."""
+        return self._found(connection, ids, add=False)
+
+    def _found(self, connection: sqlite3.Connection, ids: Ids, *, add: bool) -> Ids:
         if len(self._numbers) < len(self.terms):
             self._numbers = np.concatenate((self._numbers, np.zeros(len(self.terms) - len(self._numbers), np.uint32)))
         found = self._numbers[ids]
         if not found.all():
-            self._look_up(connection, distinct(ids[found == 0]).tolist())
+            self._look_up(connection, distinct(ids[found == 0]).tolist(), add=add)
             found = self._numbers[ids]
         return found
 
-    def _look_up(self, connection: sqlite3.Connection, unknown: Sequence[int]) -> None:
+    def _look_up(self, connection: sqlite3.Connection, unknown: Sequence[int], *, add: bool) -> None:
         terms = [self.terms[number] for number in unknown]
         known = look_up(connection, terms)
         new = sorted(set(terms).difference(known))
-        if new:
+        if new and add:
             row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'terms'").fetchone()
             rows = list(enumerate(new, 1 + (row[0] if row else 0)))
             connection.executemany("INSERT INTO terms(n, term) VALUES (?, ?)", rows)
             known |= {term: number for number, term in rows}
-        self._numbers[unknown] = [known[term] for term in terms]
+        self._numbers[unknown] = [known.get(term, 0) for term in terms]
 
 
 def look_up(connection: sqlite3.Connection, terms: Sequence[str]) -> dict[str, int]:

@@ -40,6 +40,10 @@ def knowledge_backend() -> Mapping[str, Any]:
                 "name": "KNOWLEDGE_SQLITE_INDEXED_KEYS",
                 "description": "Metadata keys that are often filtered by, with commas between them; each gets an index",
             },
+            {
+                "name": "KNOWLEDGE_SQLITE_WORKERS",
+                "description": "How many processes may help with a long import; 0: none (default: one a processor)",
+            },
         ],
     }
 
@@ -63,4 +67,8 @@ def knowledge_commands() -> Mapping[str, Mapping[str, str]]:
             "help": "Check that a SQLite database is whole, and repair its index.",
         },
         "backup": {"command": f"{commands}:backup", "help": "Copy a SQLite database while it is in use."},
+        "restore": {
+            "command": f"{commands}:restore",
+            "help": "Put a backup in the place of what a SQLite database holds.",
+        },
     }

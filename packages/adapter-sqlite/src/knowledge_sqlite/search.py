@@ -24,7 +24,9 @@ from knowledge_engine.ranking import bm25_term, length_norm, term_weights
 from knowledge_sqlite import codec
 from knowledge_sqlite.codec import BLOCK, Blocks, Numbers, Row, distinct
 from knowledge_sqlite.counts import Held, Known
+from knowledge_sqlite.errors import decoding
 from knowledge_sqlite.schema import state_row
+from knowledge_sqlite.store import metadata_of
 
 _GROWTH = 4
 # Rounding may lift a score above what its terms can reach on paper.
@@ -173,6 +175,7 @@ class Search:
         per_source: How many of a document count as hits.
     """
 
+    @decoding()
     def __init__(
         self,
         connection: sqlite3.Connection,
@@ -186,6 +189,8 @@ class Search:
         self._connection, self._known = connection, known
         self._allowed, self._wanted, self._per_source = allowed, wanted, per_source
         passages, length, reference = state_row(connection, "passages, length, reference")
+        if passages < 0 or length < 0:
+            raise ValueError("counts below 0")
         self._average = length / passages if passages else 0.0
         weights = term_weights(words, lambda term: known.held(connection, term).passages, passages) if passages else {}
         held = {term: known.held(connection, term) for term in weights}
@@ -286,6 +291,7 @@ class Search:
                 self._places[source_id, start] = (document, number)
                 yield Candidate(float(equal.scores[0]), source_id, start, stop)
 
+    @decoding()
     def load(self, candidate: Candidate) -> Loaded:
         """What one of `ranked` is."""
         document, number = self._places[candidate.source_id, candidate.start]
@@ -299,11 +305,15 @@ class Search:
             "SELECT substr(content, ?, ?) FROM contents WHERE n = ?",
             (candidate.start + 1, candidate.end - candidate.start, document),
         ).fetchone()
-        return Loaded(data, title, tuple(json.loads(headings)[number % BLOCK]), json.loads(metadata))
+        return Loaded(data, title, tuple(json.loads(headings)[number % BLOCK]), metadata_of(metadata))
 
+    @decoding()
     def _ids(self, documents: Sequence[int]) -> dict[int, str]:
         query = "SELECT n, id FROM documents WHERE n IN (SELECT value FROM json_each(?))"
-        return dict(self._connection.execute(query, (json.dumps(documents),)))
+        found = dict(self._connection.execute(query, (json.dumps(documents),)))
+        if len(found) != len(documents):
+            raise LookupError("passages of no document")
+        return found
 
 
 def _score(blocks: Blocks, owners: Numbers, weights: Mapping[int, float], average: float) -> _Scored:

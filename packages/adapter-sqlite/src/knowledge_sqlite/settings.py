@@ -16,7 +16,8 @@ from knowledge_sqlite.metadata_indexes import MAX_KEYS, can_be_indexed
 Synchronous = Literal["normal", "full"]
 MEMORY = ":memory:"
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
-_NAMES = ("path", "busy_timeout_s", "read_only", "synchronous", "indexed_keys")
+_NAMES = ("path", "busy_timeout_s", "read_only", "synchronous", "indexed_keys", "workers")
+_MAX_WORKERS = 64
 _KEYS_MEND = f"Name at most {MAX_KEYS} keys, short, without quotes, backslashes and control characters."
 
 
@@ -31,6 +32,8 @@ class SqliteSettings(Value):
     synchronous: Synchronous = "normal"
     #: Metadata keys that are often filtered by, each with an index of its own. None: whatever indexes there are.
     indexed_keys: tuple[str, ...] | None = None
+    #: How many processes may help with a long import; with less than 2 none does. None: one for each processor.
+    workers: int | None = Field(default=None, ge=0, le=_MAX_WORKERS)
 
     @field_validator("indexed_keys")
     @classmethod
@@ -70,6 +73,8 @@ class SqliteSettings(Value):
         values["synchronous"] = synchronous
         if "indexed_keys" in given:
             values["indexed_keys"] = _keys(given["indexed_keys"])
+        if workers := given.get("workers"):
+            values["workers"] = _count(workers)
         return cls(**values)
 
 
@@ -103,6 +108,15 @@ def _seconds(given: str) -> float:
             f"KNOWLEDGE_SQLITE_BUSY_TIMEOUT_S is {given[:60]!r}", mend="Use a number of seconds from 0 to 3600."
         )
     return number
+
+
+def _count(given: str) -> int:
+    if not (given.isascii() and given.isdigit() and len(given) < 4 and int(given) <= _MAX_WORKERS):
+        raise ConfigurationError(
+            f"KNOWLEDGE_SQLITE_WORKERS is {given[:60]!r}",
+            mend=f"Use a number of processes from 0 (none helps) to {_MAX_WORKERS}.",
+        )
+    return int(given)
 
 
 def _flag(given: str) -> bool:

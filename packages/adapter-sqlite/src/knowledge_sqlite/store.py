@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
@@ -20,7 +20,7 @@ from knowledge_engine.filters import metadata_keys
 from knowledge_engine.models import IndexState, Source
 from knowledge_sqlite import codec
 from knowledge_sqlite.codec import BLOCK, Row
-from knowledge_sqlite.errors import meaning, too_large
+from knowledge_sqlite.errors import decoding, meaning, too_large
 from knowledge_sqlite.names import Names, drop_unused
 from knowledge_sqlite.preparing import Prepared, Work, prepare
 from knowledge_sqlite.schema import state_row
@@ -43,15 +43,20 @@ class Stored(NamedTuple):
     uri: str
     stored_at: str
 
+    @decoding()
     def source(self) -> Source:
-        """The source that it describes."""
+        """The source that it describes.
+
+        Raises:
+            DamagedError: When the row is none that we have written.
+        """
         return Source.model_validate(
             {
                 "id": self.id,
                 "origin": self.origin,
                 "uri": self.uri,
                 "title": self.title,
-                "metadata": json.loads(self.metadata),
+                "metadata": metadata_of(self.metadata),
                 "bytes": self.size,
                 "indexed_at": self.stored_at,
                 "content_hash": self.content_hash,
@@ -82,6 +87,13 @@ def find(connection: sqlite3.Connection, source_id: str) -> Stored | None:
     return None if row is None else Stored(*row)
 
 
+def holds(connection: sqlite3.Connection, source_id: str, raw: bytes) -> bool:
+    """Whether those are the bytes that are stored; a hash only says that they once were."""
+    query = "SELECT content = ? FROM contents JOIN documents USING (n) WHERE id = ?"
+    row: tuple[int] | None = connection.execute(query, (raw, source_id)).fetchone()
+    return row == (1,)
+
+
 def content(connection: sqlite3.Connection, source_id: str) -> bytes | None:
     """The stored bytes of that id."""
     row = connection.execute(
@@ -90,6 +102,7 @@ def content(connection: sqlite3.Connection, source_id: str) -> bytes | None:
     return None if row is None else bytes(row[0])
 
 
+@decoding()
 def state(connection: sqlite3.Connection, analyzer: str) -> IndexState:
     """What answers from this state of the file say of it; words were cut by another analyzer where it is stale."""
     documents, revision, made_by = state_row(connection, "documents, revision, analyzer")
@@ -143,7 +156,8 @@ class Writer:
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
-        self._removals: tuple[int] | None = None
+        #: The connection, and what it has seen of others' commits, for which the numbers of terms are right.
+        self._seen: tuple[sqlite3.Connection, int] | None = None
         self._preparing = threading.Lock()
         self._numbering = Numbering(analyzer)
         self._all_names = WeakSet[Names]()
@@ -157,14 +171,17 @@ class Writer:
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """To be called first in each transaction."""
-        row = connection.execute("SELECT removals FROM state").fetchone()
-        if row != self._removals:
-            self.forget()  # terms may have been taken out
-            self._removals = row
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        seen = (connection, version)
+        if seen != self._seen:
+            # Others may have given numbers to terms, or taken terms out. Or another file has taken the place of this
+            # one, and there the same numbers stand for other terms.
+            self.forget()
+            self._seen = seen
 
     def forget(self) -> None:
         """To be called when a transaction was undone: it may have given numbers."""
-        self._removals = None
+        self._seen = None
         for each in self._all_names:
             each.forget()
 
@@ -194,7 +211,7 @@ class Writer:
             if not hidden:
                 index.add(number, part)
         index.write()
-        self._write(change)
+        change.write()
 
     def index(self, connection: sqlite3.Connection, documents: Iterable[tuple[Part, int]]) -> None:
         """Puts the passages of stored documents, given with their numbers, in; there are none of them yet."""
@@ -203,7 +220,7 @@ class Writer:
         for part, number in documents:
             index.add(number, part)
         index.write()
-        self._write(change)
+        change.write()
 
     def _store(
         self, connection: sqlite3.Connection, change: Change, document: Prepared, new: NewDocument
@@ -235,9 +252,9 @@ class Writer:
             " stored_at = ?, size = ? WHERE n = ?",
             (*values, old.n),
         )
-        connection.execute("UPDATE contents SET content = ? WHERE n = ?", (new.raw, old.n))
+        connection.execute("INSERT OR REPLACE INTO contents(content, n) VALUES (?, ?)", (new.raw, old.n))
         self._unindex(connection, change, old.n)
-        change.count(old.id, old.content_hash, _keys(old.metadata), -1)
+        change.count(old.id, old.content_hash, keys_of(old.metadata), -1)
         return old.n, _is_superseded(connection, old.n)
 
     def delete(self, connection: sqlite3.Connection, old: Stored) -> None:
@@ -248,8 +265,8 @@ class Writer:
         ).fetchall()
         gone = self._unindex(connection, change, old.n)
         connection.execute("DELETE FROM documents WHERE n = ?", (old.n,))
-        change.count(old.id, old.content_hash, _keys(old.metadata), -1)
-        self._write(change)
+        change.count(old.id, old.content_hash, keys_of(old.metadata), -1)
+        change.write()
         # What it stood for is found again: nothing else says those things now.
         for number, source_id, raw in stood_for:
             [part] = self.prepare([(source_id, raw)]).parts(connection)
@@ -262,12 +279,7 @@ class Writer:
         connection.execute("UPDATE documents SET superseded_by = ? WHERE n = ?", (by.n, old.n))
         change = Change(connection)
         self._unindex(connection, change, old.n)
-        self._write(change)
-
-    def _write(self, change: Change) -> None:
         change.write()
-        if self._removals:  # what the next transaction will find, if nobody else takes something out
-            self._removals = (self._removals[0] + change.removals,)
 
     def _unindex(self, connection: sqlite3.Connection, change: Change, document: int) -> set[int]:
         """Takes a document's passages out; the terms that they held."""
@@ -322,7 +334,8 @@ class Change:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         revision, self.reference = state_row(connection, "revision, reference")
-        self._revision = Revision.of(revision)
+        with decoding():
+            self._revision = Revision.of(revision)
         self._keys = Counter[str]()
         self.documents = self.passages = self.length = self.removals = 0
 
@@ -348,8 +361,22 @@ class Change:
             self._connection.execute("DELETE FROM keys WHERE documents <= 0")
 
 
-def _keys(metadata: str) -> set[str]:
-    return set(metadata_keys(json.loads(metadata)))
+def keys_of(metadata: str) -> set[str]:
+    """The keys of stored metadata, nested ones by their dotted path."""
+    return set(metadata_keys(metadata_of(metadata)))
+
+
+@decoding()
+def metadata_of(text: str) -> dict[str, Any]:
+    """Metadata as they are stored.
+
+    Raises:
+        DamagedError: When it is none.
+    """
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise TypeError("metadata that is no mapping")
+    return found
 
 
 def _is_superseded(connection: sqlite3.Connection, number: int) -> bool:

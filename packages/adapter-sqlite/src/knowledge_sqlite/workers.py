@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import selectors
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -18,11 +20,19 @@ from knowledge_sqlite.store import Batch, Writer
 
 Documents = Sequence[tuple[str, bytes]]
 
-_PATIENCE_S = 10.0
-# The path comes first, so that the process finds the same packages; nothing of the host's main module is run again.
-_BOOT = (
-    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);from knowledge_sqlite.workers import work; work()"
-)
+_MAX_SAID = 65_536
+#: How long a process has to greet, and to end when it is told to.
+_GREETING_S, _END_S = 10.0, 1.0
+_GREETING = b"knowledge worker 1\n"
+# Isolated, so that no module of the folder where the host is takes the place of Python's own. What greets is a Python
+# that runs this; then comes the path, so that it finds the same packages. The host's main module is not run again.
+_BOOT = f"""import os, pickle, sys
+replies = os.dup(1)
+os.dup2(2, 1)
+os.write(replies, {_GREETING!r})
+sys.path[:] = pickle.load(sys.stdin.buffer)
+from knowledge_sqlite.workers import work
+work(replies)"""
 
 
 def cores() -> int:
@@ -41,7 +51,7 @@ class Workers:
         self._writer, self._analyzer = writer, analyzer
         self._idle: list[_Worker] = []
         self._all: list[_Worker] = []
-        self.count = count if count > 1 and sys.executable else 0
+        self.count = count if count > 1 else 0
 
     def __enter__(self) -> Self:
         return self
@@ -69,13 +79,15 @@ class Workers:
     def _started(self) -> _Worker | None:
         if len(self._all) >= self.count:
             return None
-        try:
-            worker = _Worker(self._writer, self._analyzer)
-        except OSError:
-            self.count = 0  # this system starts none
-            return None
-        self._all.append(worker)
-        return worker
+        worker = None
+        # An embedded Python has no executable, or names its host's: a program that does who knows what.
+        with suppress(OSError, ValueError, TypeError):
+            worker = _Worker(self._writer)
+            self._all.append(worker)
+            if worker.greets() and worker.tell(self._analyzer):
+                return worker
+        self.count = 0
+        return None
 
 
 class Ticket(NamedTuple):
@@ -86,15 +98,35 @@ class Ticket(NamedTuple):
 
 
 class _Worker:
-    def __init__(self, writer: Writer, analyzer: Analyzer) -> None:
+    def __init__(self, writer: Writer) -> None:
         # A key that interrupts this process is its own business; it ends the others.
         self._process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", _BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            [sys.executable, "-I", "-c", _BOOT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
         )
         self._terms = PackedText()
         self._names = writer.names(self._terms)
-        self._write(list(sys.path))
-        self._write(analyzer)
+
+    def greets(self) -> bool:
+        """Whether it is what was meant to be started."""
+        assert self._process.stdout is not None
+        descriptor, deadline, said = self._process.stdout.fileno(), time.monotonic() + _GREETING_S, b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while not said.endswith(_GREETING):  # a site's own start-up code may say something before
+                if len(said) > _MAX_SAID or not selector.select(deadline - time.monotonic()):
+                    return False
+                if not (more := os.read(descriptor, 4096)):
+                    return False
+                said += more
+        return True
+
+    def tell(self, analyzer: Analyzer) -> bool:
+        """Tells it what every document needs."""
+        # Not the current folder, which an empty entry means.
+        return self._write([each for each in sys.path if each]) and self._write(analyzer)
 
     def send(self, documents: Documents) -> bool:
         """Whether it could be told."""
@@ -113,13 +145,15 @@ class _Worker:
     def close(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        # Said, not only shown by the end of the pipe: a process that was forked off meanwhile may hold it open.
+        self._write(None)
         with suppress(OSError):
             self._process.stdin.close()
         self._process.stdout.close()
         try:
-            self._process.wait(_PATIENCE_S)  # it ends when it notices
+            self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._process.kill()  # it keeps nothing
             self._process.wait()
 
     def _write(self, value: object) -> bool:
@@ -132,15 +166,19 @@ class _Worker:
         return True
 
 
-def work() -> None:
-    """What a process does: reads an analyzer and then documents, and writes what they become."""
-    requests, replies = sys.stdin.buffer, os.dup(1)
-    os.dup2(2, 1)  # nobody else writes there
-    numbering = Numbering(pickle.load(requests))  # noqa: S301 - from the process that started this one
-    told = 0
-    with suppress(EOFError, BrokenPipeError):  # nobody wants more
-        while True:
-            work = prepare(pickle.load(requests), numbering)  # noqa: S301
+def work(replies: int) -> None:
+    """What a process does: reads an analyzer and then documents, and writes what they become.
+
+    Args:
+        replies: The descriptor to write to.
+    """
+    requests = sys.stdin.buffer
+    # Nobody wants more, or whoever did was killed in the middle of a word.
+    with suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):
+        numbering = Numbering(pickle.load(requests))  # noqa: S301 - from the process that started this one
+        told = 0
+        while (documents := pickle.load(requests)) is not None:  # noqa: S301
+            work = prepare(documents, numbering)
             reply = memoryview(pickle.dumps((numbering.terms[told:], work), pickle.HIGHEST_PROTOCOL))
             told = len(numbering.terms)
             while reply:
