@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from knowledge_engine.passages import PassageTokens, parse_document, passage_ter
 from knowledge_engine.ports import IKnowledgeProvider
 from knowledge_engine.ranking import bm25_term, length_norm
 from knowledge_sqlite import SqliteKnowledgeAdapter, SqliteSettings, codec, search
+from knowledge_sqlite.errors import DamagedError
 
 Open = Callable[..., SqliteKnowledgeAdapter]
 TOKENS = st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=12)
@@ -140,6 +144,31 @@ def test_pages_follow_each_other_to_the_end(open_db: Open, monkeypatch: pytest.M
     for words in ("w0 w1", "same", "w40"):
         assert paged(adapter, words) == paged(memory, words)
     assert len(paged(adapter, "w0 w1")) > 100
+
+
+@pytest.mark.parametrize("many", [3, 1_000])
+def test_documents_that_are_equally_good_come_by_their_ids(
+    many: int, open_db: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_MANY", many)
+    documents = {f"{'aZ☃'[number % 3]}/{number}.md": b"# Same\n\nsame words\n" for number in range(40)}
+    adapter = open_db()
+    list(adapter.ingest_many(requests(documents)))
+    assert [one.partition("#")[0] for one in paged(adapter, "words")] == sorted(documents)
+    assert paged(adapter, "words") == paged(MemoryProvider(documents), "words")
+
+
+@pytest.mark.parametrize("many", [3, 1_000])
+def test_passages_of_a_document_that_is_gone_are_damage(
+    many: int, open_db: Open, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_MANY", many)
+    adapter = open_db()
+    list(adapter.ingest_many(requests({f"{number}.md": b"same words\n" for number in range(9)})))
+    with closing(sqlite3.connect(folder / "kb.db", isolation_level=None)) as connection:
+        connection.execute("DELETE FROM documents WHERE id = '4.md'")  # without foreign keys, as others might
+    with pytest.raises(DamagedError):
+        adapter.query(Query(query="words", top_k=9))
 
 
 def paged(provider: IKnowledgeProvider, words: str) -> list[str]:

@@ -155,11 +155,20 @@ def test_only_the_tokens_of_wanted_terms_come_where_some_are_named(pieces: list[
     assert ENGLISH.tokens(raw, wanted) == [token for token in ENGLISH.tokens(raw) if token.term in wanted]
 
 
-@given(st.text(MIXED + '()[]{}"/\\|,;:!?*`&%$@^~\u037e\u1fef=\u0338'))
+@given(st.text(MIXED + '()[]{}<>"/\\|,;:!?*`&%$@^~\u037e\u1fef=\u0338. '))
 def test_words_are_the_same_in_every_bracket_and_quotation(text: str) -> None:
     apart = ENGLISH.terms(f"{text} {text}")
     for before, after in ("()", "[]", '""', "/;", "|~", "`?"):
         assert ENGLISH.terms(f"{before}{text}{after}{text}") == apart
+
+
+@pytest.mark.parametrize("sign", ["<", ">", "=", "<\u0338", "=\u0338", ">\u0338", ". ", ".\n", ".\r\n", "... "])
+def test_signs_between_words_leave_them_as_they_are(sign: str) -> None:
+    text = f".NET{sign}openValve2{sign}C++"
+    words = Analyzer().terms(".NET openValve2 C++")
+    assert Analyzer().terms(text) == words
+    shown = [text.encode()[start:end].decode() for _, start, end in Analyzer().tokens(text.encode())]
+    assert shown == [".NET", "NET", "openValve2", "open", "Valve2", "C++", "C"]
 
 
 def test_a_token_covers_the_bytes_of_every_spelling() -> None:

@@ -11,7 +11,9 @@ import numpy.typing as npt
 from knowledge_sqlite.codec import LEVELS, Numbers, level_of, word
 
 #: Bounds what is kept for one state of the file.
-_MAX_KNOWN, _MAX_POSTINGS = 20_000, 2_000_000
+_MAX_KNOWN, _MAX_POSTINGS = 20_000, 6_000_000
+#: Fewer numbers are not packed: it would take longer than it saves.
+_PACKED = 64
 #: So many postings of one term are read at once, those of the highest levels.
 _FEW = 400
 
@@ -119,17 +121,25 @@ class _Packed(NamedTuple):
     """Ascending numbers, kept as what each adds to the one before."""
 
     first: int
+    #: The numbers themselves where there are few, or they are too far apart.
     steps: npt.NDArray[Any]
+    packed: bool
 
     @classmethod
     def of(cls, numbers: Numbers) -> _Packed:
         """Packs."""
-        if not len(numbers):
-            return cls(0, numbers)
-        steps = np.diff(numbers, prepend=numbers[0])
+        if len(numbers) < _PACKED:
+            return cls(0, numbers, packed=False)
+        steps = numbers[1:] - numbers[:-1]
         small = steps.min() >= 0 and steps.max() < 1 << 16
-        return cls(int(numbers[0]), steps.astype(np.uint16) if small else steps)
+        return cls(int(numbers[0]), steps.astype(np.uint16) if small else numbers, packed=bool(small))
 
     def numbers(self) -> Numbers:
         """Unpacks."""
-        return np.cumsum(self.steps, dtype=np.int64) + self.first
+        if not self.packed:
+            return self.steps
+        found = np.empty(len(self.steps) + 1, np.int64)
+        found[0] = self.first
+        self.steps.cumsum(out=found[1:])
+        found[1:] += self.first
+        return found

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -40,14 +41,17 @@ _LOOK_UP, _SCORING = 400, 60
 _LEAST_READ = 2_000
 #: Of so few documents all passages are scored.
 _FEW = 1_000
+#: Of more documents with equal scores only the first ids are looked up, as far as they are asked for.
+_MANY = 300
 #: Terms that are told apart in what was seen of a passage: bits of a number.
 _TOLD_APART = 63
 
+_GAIN = attrgetter("gain")
 _BLOCKS = """SELECT block, document, ordinal, layout, term_ids, term_counts FROM passages
     WHERE block IN (SELECT value FROM json_each(?))"""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Term:
     """One term of the query."""
 
@@ -56,19 +60,23 @@ class _Term:
     levels: list[tuple[int, int, float]]
     #: How many of the levels were read.
     read: int = 0
+    #: The most that a posting adds which was not read.
+    rest: float = 0.0
+    #: How much less that is when the next level is read, for each posting that this costs.
+    gain: float = 0.0
 
-    @property
-    def rest(self) -> float:
-        """The most that a posting adds which was not read."""
-        return self.levels[self.read][2] if self.read < len(self.levels) else 0.0
+    def __post_init__(self) -> None:
+        self._look()
 
-    @property
-    def gain(self) -> float:
-        """How much less the rest can add when the next level is read, for each posting that this costs."""
-        if self.read == len(self.levels):
-            return 0.0
-        after = self.levels[self.read + 1][2] if self.read + 1 < len(self.levels) else 0.0
-        return (self.rest - after) / self.cost
+    def go_on(self) -> None:
+        """Says that a level was read."""
+        self.read += 1
+        self._look()
+
+    def _look(self) -> None:
+        left = self.levels[self.read : self.read + 2]
+        self.rest = left[0][2] if left else 0.0
+        self.gain = (self.rest - (left[1][2] if len(left) > 1 else 0.0)) / self.cost if left else 0.0
 
     @property
     def cost(self) -> float:
@@ -83,40 +91,38 @@ class _Seen:
         self._connection, self._terms, self._known = connection, terms, known
         blocks = 1 + (connection.execute("SELECT max(block) FROM passages").fetchone()[0] or 0)
         self._most = np.zeros(blocks * BLOCK, np.float32)
-        self._touched = np.zeros(blocks * BLOCK, np.bool_)
-        #: A bit for each term; those that weigh least share the last one.
+        #: A bit for each term that it holds, once that was read; terms that weigh least share the last one. None, also
+        #: when it is done.
         self._held: npt.NDArray[Any] = np.zeros(blocks * BLOCK, np.uint16 if len(terms) <= 16 else np.uint64)
         self._done = np.zeros(blocks, np.bool_)
         self.postings = 0
         ranked = sorted(terms, key=lambda term: -term.rest)
         self._bits = {id(term): min(place, _TOLD_APART) for place, term in enumerate(ranked)}
         self._ranked = ranked
+        self._look()
 
-    @property
-    def rest(self) -> float:
-        """The most that a passage can score of which nothing was read."""
-        return sum(term.rest for term in self._terms)
-
-    @property
-    def next(self) -> _Term:
-        """The term whose next level makes the rest small soonest."""
-        return max(self._terms, key=lambda term: term.gain)
+    def _look(self) -> None:
+        #: The most that a passage can score of which nothing was read.
+        self.rest = sum([term.rest for term in self._terms])
+        #: The term whose next level makes that small soonest.
+        self.next = max(self._terms, key=_GAIN)
 
     def read(self) -> None:
         """Reads that level."""
         term = self.next
         level, count, most = term.levels[term.read]
         numbers = self._known.postings(self._connection, term.held, level)
-        numbers = numbers[numbers < len(self._most)]  # all, unless the file is damaged
-        term.read += 1
-        self._touched[numbers] = True
+        if len(numbers) and not 0 <= numbers[0] <= numbers[-1] < len(self._most):  # the file is damaged
+            numbers = numbers[(numbers >= 0) & (numbers < len(self._most))]
         self._most[numbers] += np.float32(most)
         self._held[numbers] |= self._held.dtype.type(1 << self._bits[id(term)])
         self.postings += count
+        term.go_on()
+        self._look()
 
     def open(self, floor: float) -> tuple[Numbers, npt.NDArray[np.float32]]:
         """Passages that were seen, are not done and could score `floor`, with the most that they could."""
-        numbers = np.flatnonzero(self._touched)
+        numbers = (self._held != 0).nonzero()[0]  # of truth values it is found much faster than of numbers
         held, most = self._held[numbers], self._most[numbers]
         for term in self._ranked:
             if term.rest:
@@ -132,7 +138,7 @@ class _Seen:
         blocks = distinct(numbers // BLOCK)
         blocks = blocks[~self._done[blocks]]
         self._done[blocks] = True
-        self._touched.reshape(-1, BLOCK)[blocks] = False
+        self._held.reshape(-1, BLOCK)[blocks] = 0
         found: list[int] = blocks.tolist()
         return found
 
@@ -281,13 +287,16 @@ class Search:
         some = some.chosen(np.argsort(-some.scores, kind="stable"))
         firsts = np.flatnonzero(np.diff(some.scores, prepend=-1.0)).tolist()
         for first, last in pairwise((*firsts, len(some.scores))):
-            equal = some.chosen(np.arange(first, last))
-            documents = equal.documents.tolist()
-            ids = self._ids(sorted(set(documents)))
-            columns = (equal.starts.tolist(), equal.stops.tolist(), documents, equal.numbers.tolist())
-            for source_id, start, stop, document, number in sorted(
-                zip(map(ids.__getitem__, documents), *columns, strict=True)
-            ):
+            yield from self._equal(some.chosen(np.arange(first, last)))
+
+    def _equal(self, equal: _Scored) -> Iterator[Candidate]:
+        """Those of one score, by id and place."""
+        by_document: dict[int, list[tuple[int, int, int]]] = {}
+        columns = (equal.starts.tolist(), equal.stops.tolist(), equal.numbers.tolist())
+        for document, *passage in zip(equal.documents.tolist(), *columns, strict=True):
+            by_document.setdefault(document, []).append((passage[0], passage[1], passage[2]))
+        for source_id, document in self._ids(by_document):
+            for start, stop, number in sorted(by_document[document]):
                 self._places[source_id, start] = (document, number)
                 yield Candidate(float(equal.scores[0]), source_id, start, stop)
 
@@ -307,13 +316,24 @@ class Search:
         ).fetchone()
         return Loaded(data, title, tuple(json.loads(headings)[number % BLOCK]), metadata_of(metadata))
 
-    @decoding()
-    def _ids(self, documents: Sequence[int]) -> dict[int, str]:
-        query = "SELECT n, id FROM documents WHERE n IN (SELECT value FROM json_each(?))"
-        found = dict(self._connection.execute(query, (json.dumps(documents),)))
-        if len(found) != len(documents):
-            raise LookupError("passages of no document")
-        return found
+    def _ids(self, documents: Collection[int]) -> Iterator[tuple[str, int]]:
+        """Ids of documents, ascending, with their numbers."""
+        if len(documents) > _MANY:
+            # The first of them are found soon on the way through all ids, which stand in order.
+            everything = self._connection.execute("SELECT id, n FROM documents ORDER BY id")
+            left = len(documents)
+            for row in everything:
+                if row[1] in documents:
+                    left -= 1
+                    yield row
+        else:
+            query = "SELECT id, n FROM documents WHERE n IN (SELECT value FROM json_each(?))"
+            found = self._connection.execute(query, (json.dumps(list(documents)),)).fetchall()
+            left = len(documents) - len(found)
+            yield from sorted(found)
+        with decoding():
+            if left:
+                raise LookupError("passages of no document")
 
 
 def _score(blocks: Blocks, owners: Numbers, weights: Mapping[int, float], average: float) -> _Scored:

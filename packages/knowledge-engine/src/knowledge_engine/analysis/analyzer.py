@@ -21,13 +21,13 @@ from knowledge_engine.errors import InvalidArgumentError
 #: Raised when the same text may give other terms than before: indexes made by another revision are rebuilt.
 REVISION = 1
 
-# Punctuation that no word holds and no mark joins to; between it, text repeats itself, and each chunk is analysed once.
-_APART = '()[]{}"/\\|,;:!?*`&%$@^~'
-_BLANKS = bytes.maketrans(_APART.encode(), b" " * len(_APART))
+# Punctuation that no word holds; between it, text repeats itself, and each chunk is analysed once.
+_APART = '()[]{}<>="/\\|,;:!?*`&%$@^~'
+_BLANKS = bytes.maketrans((_APART + "\n\r").encode(), b" " * (len(_APART) + 2))
 _HYPHENS = re.compile("[-\u2010-\u2013\u2212'\u2018\u2019\u02bc]")
 _PLAIN = "-\u2010\u2011\u2012\u2013\u2212'\u2018\u2019\u02bc"
 _CACHED_CHARS = 48
-_RECENT_TERMS, _RECENT_PLACES = 20_000, 2_000
+_RECENT_TERMS, _RECENT_PLACES = 30_000, 4_000
 
 _ISO_639_1 = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
@@ -176,7 +176,7 @@ class Analyzer:
         Args:
             wanted: Only tokens of these terms; many times faster where few words are.
         """
-        text = raw.translate(_BLANKS).decode("utf-8", "surrogateescape")
+        text = _apart(raw).decode("utf-8", "surrogateescape")
         found, terms, places, at = [], self._local.terms, self._local.places, 0
         for chunk in text.split():
             at = text.index(chunk, at)
@@ -202,8 +202,14 @@ def encoded(text: str) -> bytes:
 
 
 def chunks(raw: bytes) -> list[str]:
-    """The pieces between blanks and punctuation. In bytes, characters above 127 stay whole and need no look."""
-    return raw.translate(_BLANKS).decode("utf-8", "replace").split()
+    """The pieces between blanks and punctuation."""
+    return _apart(raw).decode("utf-8", "replace").split()
+
+
+def _apart(raw: bytes) -> bytes:
+    """The text with blanks for what separates words: so many bytes as before."""
+    # In bytes, characters above 127 stay whole and need no look. A dot joins what is behind it, if anything is.
+    return raw.translate(_BLANKS).replace(b". ", b"  ")
 
 
 def _in_bytes(tokens: list[Token], text: str) -> list[Token]:

@@ -229,6 +229,8 @@ def split_words(text: str) -> list[Word]:
     >>> [word.form for word in split_words("水温")]
     ['水', '温', '水温']
     """
+    if text.isascii() and text.isalpha() and (text[1:].islower() or text.isupper() or len(text) == 1):
+        return [Word(text.lower()[:MAX_WORD_CHARS], 0, len(text))]
     found, other = _scan(text)
     if other is None:
         return [Word(*word) for word in found]
@@ -238,6 +240,8 @@ def split_words(text: str) -> list[Word]:
 def word_forms(text: str) -> list[str]:
     """The forms alone of `split_words`, for those who need no places."""
     word = text.lstrip(_BEFORE).rstrip(_AFTER)
+    if word.isalpha() and word.isascii() and (word[1:].islower() or word.isupper()):
+        return [word.lower()[:MAX_WORD_CHARS]]
     if _COMMON.fullmatch(word) and len(word) <= MAX_WORD_CHARS:
         return _common_forms(word)
     return [form for form, _, _ in _scan(text)[0]]
