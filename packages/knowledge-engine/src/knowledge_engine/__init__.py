@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from knowledge_engine.ports import FsPort as FsPort
     from knowledge_engine.ports import IKnowledgeProvider as IKnowledgeProvider
     from knowledge_engine.ports import IngestingProvider as IngestingProvider
+    from knowledge_engine.ports import LanguageModel as LanguageModel
     from knowledge_engine.ports import RefreshableProvider as RefreshableProvider
     from knowledge_engine.ports import SupersedingProvider as SupersedingProvider
     from knowledge_engine.ports import WritableFsPort as WritableFsPort
@@ -99,6 +100,7 @@ _NAMES = {
     "models": "ByteSpan Capabilities DocumentIssue FileInfo Health Hit IndexState IngestRequest Provenance Query"
     " QueryResult Skipped Snippet Source SourceContent SourcePage Verification",
     "ports": "BulkIngestingProvider ErasingProvider ExplainingProvider FsPort IKnowledgeProvider IngestingProvider"
+    " LanguageModel"
     " RefreshableProvider SupersedingProvider WritableFsPort",
     "registry": "KnowledgeBackendHandle KnowledgeResolver make_knowledge_resolver resolve_knowledge_backend",
     "service": "KnowledgeService",

@@ -6,9 +6,9 @@ All ports are sync. A provider may be called from several threads at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from knowledge_engine.models import (
     ByteSpan,
@@ -223,5 +223,33 @@ class WritableFsPort(Protocol):
 
         Raises:
             NotFoundError, ConflictError, InvalidIdError, ReadOnlyError: For what their names say.
+        """
+        ...
+
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """A language model: a prompt and a schema in, a checked object out."""
+
+    @property
+    def name(self) -> str:
+        """The name under which it was found; no secrets."""
+        ...
+
+    def ask(self, prompt: str, schema: type[Answer], *, instructions: str = "", timeout_s: float = 60.0) -> Answer:
+        """An answer that fits the schema. Blocks; may be called from several threads.
+
+        Args:
+            prompt: What is to be worked on. Text of others belongs here, marked as such, never into `instructions`.
+            instructions: What to do with it.
+            timeout_s: For all of it: pauses, repeats and repairs included.
+
+        Raises:
+            UnavailableError: It cannot be reached, is overloaded, or the time is up.
+            ProviderError: It refused, or its answer did not fit the schema, however often it was asked.
+            ConfigurationError: Its key is missing or not valid there.
         """
         ...
