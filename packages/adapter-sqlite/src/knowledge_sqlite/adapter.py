@@ -52,6 +52,7 @@ from knowledge_sqlite.metadata_indexes import add, keep_only, missing
 from knowledge_sqlite.search import Search
 from knowledge_sqlite.settings import MEMORY, SqliteSettings
 from knowledge_sqlite.store import Stored, Writer, content, find, metadata_of, state
+from knowledge_sqlite.transactions import Transaction
 from knowledge_sqlite.workers import Workers, cores
 
 _SUPERSEDES = """WITH RECURSIVE later(n) AS (
@@ -302,6 +303,24 @@ class SqliteKnowledgeAdapter:
         restore(self._database, path, self._analyzer.version, self._settings.busy_timeout_s)
         with self._database.alone() as connection:
             self._refreshed(connection)
+
+    # For hosts that keep tables of their own in the file
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Documents, and tables of the host's own, changed together or not at all. Others write after it.
+
+        Raises:
+            BusyError, ReadOnlyError, StorageFullError: For what their names say; nothing is changed.
+        """
+        with self._changing() as connection:
+            yield Transaction(connection, self._writer)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees one state of the file, for reading the host's own tables."""
+        with self._database.reading() as connection:
+            yield connection
 
     # Inside
 

@@ -1,0 +1,73 @@
+"""The hub as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from pydantic import ValidationError
+
+from knowledge_engine.errors import InvalidArgumentError
+from knowledge_hub.entries import MAX_CONTENT_CHARS
+from knowledge_hub.transfer import Record
+
+_HEADER = {"knowledge_hub": 1}
+#: A line holds an entry with all its versions and cases.
+_MAX_LINE_BYTES = 64 * MAX_CONTENT_CHARS
+
+
+def exported(records: Iterable[dict[str, object]]) -> Iterator[str]:
+    """A header, then a record a line; without line ends."""
+    yield json.dumps(_HEADER)
+    for one in records:
+        yield json.dumps(one, ensure_ascii=False)
+
+
+def imported(lines: Iterable[str | bytes]) -> Iterator[dict[str, object]]:
+    """Records from lines, one at a time; blank lines and the header are passed over.
+
+    Raises:
+        InvalidArgumentError: Naming the line that is none, and why.
+    """
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        value = _parsed(line, number)
+        if value is None or (number == 1 and "knowledge_hub" in value):
+            if value is not None and value["knowledge_hub"] != _HEADER["knowledge_hub"]:
+                raise _wrong(number, "a later version of the hub wrote it", "Install a later version of kpkit-hub.")
+            continue
+        record: dict[str, object] = value if "entry" in value else {"entry": value}
+        try:
+            checked = Record.model_validate_json(json.dumps(record))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise _wrong(number, f"{where}: {first['msg']}", "Correct the line.") from error
+        entry_id = checked.entry.id
+        if entry_id in seen:
+            raise _wrong(number, f"line {seen[entry_id]} has the same id", "Leave one of them out.")
+        seen[entry_id] = number
+        yield record
+
+
+def _parsed(line: str | bytes, number: int) -> dict[str, object] | None:
+    if len(line) > _MAX_LINE_BYTES:
+        raise _wrong(number, f"it is longer than {_MAX_LINE_BYTES} bytes", "Import its parts on their own.")
+    try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8") if isinstance(line, bytes) else line
+        if not text.strip():
+            return None
+        value = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(number, "it is no JSON in UTF-8", "Write one JSON object a line.") from error
+    if not isinstance(value, dict):
+        raise _wrong(number, "it is no JSON object", "Write one JSON object a line.")
+    return value
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _wrong(number: int, problem: str, mend: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"Line {number} is wrong: {problem}", mend=f"{mend} Nothing was imported.")

@@ -1,0 +1,432 @@
+"""The hub: what agents save, find, rate and improve."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from pydantic import JsonValue
+
+from knowledge_engine.errors import ConflictError, InvalidArgumentError, KnowledgeError, NotFoundError
+from knowledge_engine.models import Value
+from knowledge_engine.ports import IKnowledgeProvider, LanguageModel
+from knowledge_hub.entries import (
+    KINDS,
+    MAX_BATCH,
+    MAX_LIST,
+    MAX_TOP_K,
+    BatchAnswer,
+    BatchFailure,
+    CaseKind,
+    Entry,
+    EntrySource,
+    EntryUpdate,
+    Eval,
+    Feedback,
+    Found,
+    ImportAnswer,
+    Kind,
+    Merged,
+    NewEntry,
+    SearchAnswer,
+    SlimAnswer,
+    SlimPlan,
+    Status,
+    Tags,
+    Version,
+)
+from knowledge_hub.evolving import evolve
+from knowledge_hub.lines import exported, imported
+from knowledge_hub.routing import Router
+from knowledge_hub.settings import HubSettings
+from knowledge_hub.slimming import apply_plan, make_plan
+from knowledge_hub.store import EntryStore, Once, Rating, Said, Stamp
+
+#: So many bytes make an id that nobody has drawn before; should one come twice, another is drawn.
+_RANDOM_BYTES = 4
+_DRAWS = 5
+_MAX_KEY_CHARS = 200
+#: Entries read at a time while those that are out are passed over.
+_READ_AT_ONCE = 20
+
+
+class HubService:
+    """What the routes, tools and commands of the hub call. Any thread may; each change is one transaction.
+
+    Args:
+        routing, slimming: Models; None for none.
+        named: Finds a model by name, for those who name one themselves.
+        clock: Says the time.
+        random_hex: Draws the last part of an id.
+    """
+
+    def __init__(
+        self,
+        store: EntryStore,
+        settings: HubSettings | None = None,
+        *,
+        routing: LanguageModel | None = None,
+        slimming: LanguageModel | None = None,
+        named: Callable[[str], LanguageModel] | None = None,
+        notes: Sequence[str] = (),
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        random_hex: Callable[[], str] = lambda: secrets.token_hex(_RANDOM_BYTES),
+    ) -> None:
+        self._store, self._settings = store, settings or HubSettings()
+        self._routing, self._slimming, self._named = routing, slimming, named
+        self._notes = tuple(notes)
+        self._clock, self._random_hex = clock, random_hex
+        self._router = Router(
+            store, routing, prompt_chars=self._settings.prompt_chars, timeout_s=self._settings.routing_timeout_s
+        )
+
+    @property
+    def provider(self) -> IKnowledgeProvider:
+        """The active entries as documents."""
+        return self._store.provider
+
+    # Saving and reading
+
+    def save(self, new: NewEntry, *, who: str = "", key: str = "") -> Entry:
+        """Keeps what an agent has learned.
+
+        Args:
+            who: The agent that the caller's token stands for.
+            key: Idempotency key: what was saved under it is answered, and not saved again.
+
+        Raises:
+            ConflictError: When the key stands for something else.
+        """
+        now = self._clock().astimezone(UTC)
+        stamp = Stamp(_said(now), who or new.agent_id, "saved")
+        once = _once(key, "save", new)
+        for attempt in range(_DRAWS):
+            entry = Entry(
+                id=f"knowledge-{now:%Y%m%d}-{self._random_hex()}",
+                message_id=new.message_id,
+                tags=Tags(type=new.tags_type),
+                scenario=new.scenario,
+                content=new.content,
+                source=EntrySource(
+                    urls=new.urls,
+                    agent_id=new.agent_id,
+                    timestamp=f"{now:%Y-%m-%dT%H:%M:%S}",
+                    token_agent=who,
+                ),
+                eval=Eval(score=new.score),
+                created_at=stamp.at,
+                updated_at=stamp.at,
+            )
+            try:
+                return self._store.add(entry, stamp, once)
+            except ConflictError:
+                if attempt == _DRAWS - 1 or entry.id not in self._store.some([entry.id]):
+                    raise
+        raise AssertionError("unreachable")
+
+    def get(self, entry_id: str) -> Entry:
+        """An entry with its histories.
+
+        Raises:
+            NotFoundError: When there is none.
+        """
+        return self._store.get(entry_id)
+
+    def listed(
+        self, *, limit: int = 10, kinds: Sequence[Kind] = (), status: Status | None = "active", after: str = ""
+    ) -> tuple[Entry, ...]:
+        """Entries without their histories, the newest first.
+
+        Args:
+            after: Id of the last entry of the page before.
+        """
+        _check_range("limit", limit, 1, MAX_LIST)
+        return self._store.listed(limit, _checked(kinds), status, after)
+
+    def search(self, query: str, *, top_k: int = 5, min_score: int = 3, kinds: Sequence[Kind] = ()) -> SearchAnswer:
+        """The entries that help most with a question.
+
+        First a model, or the words of the question, choose candidates; then those are out that are rated below
+        `min_score` or whose feedback is bad. Of a model's choice the best rated come first; of the words' choice those
+        with the best words.
+        """
+        _check_range("top_k", top_k, 1, MAX_TOP_K)
+        _check_range("min_score", min_score, 1, 5)
+        _check_text(query)
+        found = self._router.candidates(query, _checked(kinds), 2 * top_k)
+        results = list[Found]()
+        some: list[str] = []
+        for one in found.ids:
+            some.append(one)
+            if len(some) == max(_READ_AT_ONCE, 2 * top_k):
+                results += self._good(some, min_score)
+                some = []
+                if found.router == "lexical" and len(results) >= top_k:
+                    break
+        results += self._good(some, min_score) if some else []
+        if found.router == "model":
+            results.sort(key=lambda one: -one.quality_score)
+        results = results[:top_k]
+        return SearchAnswer(
+            results=tuple(results),
+            count=len(results),
+            router=found.router,
+            invented=found.invented,
+            warnings=found.warnings,
+        )
+
+    def _good(self, ids: Sequence[str], min_score: int) -> list[Found]:
+        entries = self._store.some(ids)
+        return [
+            Found.model_construct(
+                id=one.id,
+                scenario=one.scenario,
+                content=one.content,
+                tags=one.tags,
+                score=one.eval.score,
+                quality_score=one.eval.quality,
+                metrics=one.metrics,
+            )
+            for one in (entries[each] for each in ids if each in entries)
+            if one.status == "active" and one.eval.score >= min_score and one.eval.quality >= 0
+        ]
+
+    # Feedback
+
+    def update(self, entry_id: str, update: EntryUpdate, *, who: str = "", key: str = "") -> Entry:
+        """Adds feedback to an entry, rates it, and rewrites it, as the update says.
+
+        What is counted stays counted when the model fails to rewrite.
+
+        Raises:
+            NotFoundError: When there is no such entry.
+            InvalidArgumentError: When the update says nothing.
+            NotSupportedError, UnavailableError, ProviderError, ConflictError: It was not rewritten, as they say.
+        """
+        cases = list[tuple[CaseKind, str]]()
+        if update.add_helpful_case is not None:
+            cases.append(("helpful", _json(update.add_helpful_case)))
+        if update.add_harmful_case is not None:
+            cases.append(("harmful", _json(update.add_harmful_case)))
+        if not cases and update.update_score is None and update.evolve_feedback is None:
+            raise InvalidArgumentError(
+                "The update says nothing",
+                mend="Pass add_helpful_case, add_harmful_case, update_score or evolve_feedback.",
+            )
+        new = True
+        if cases or update.update_score is not None or key:
+            once = _once(key, f"update {entry_id}", update)
+            new = self._store.counted(entry_id, cases, update.update_score, self._stamp(who, "rated"), once)
+        if update.evolve_feedback is not None and new:
+            return self._evolved(entry_id, update.evolve_feedback, who)
+        return self._store.get(entry_id)
+
+    def batch_update(self, feedback: Sequence[Feedback], *, who: str = "", key: str = "") -> BatchAnswer:
+        """Adds many feedbacks; ids that there are not are listed, and the others applied."""
+        if len(feedback) > MAX_BATCH:
+            raise InvalidArgumentError(
+                f"There are {len(feedback)} feedbacks", mend=f"Send at most {MAX_BATCH} at once."
+            )
+        updated, unknown, evolved = 0, list[str](), list[str]()
+        failed = list[BatchFailure]()
+        for number, one in enumerate(feedback):
+            case = {"feedback": one.feedback} if one.feedback else {}
+            kind: CaseKind = "helpful" if one.is_effective else "harmful"
+            once = _once(f"{key}/{number}" if key else "", "batch", one)
+            try:
+                new = self._store.counted(
+                    one.knowledge_id, [(kind, _json(case))], None, self._stamp(who, "rated"), once
+                )
+            except NotFoundError:
+                unknown.append(one.knowledge_id)
+                continue
+            updated += new
+            if not (one.feedback and one.feedback.strip() and new):
+                continue
+            try:
+                self._evolved(one.knowledge_id, one.feedback, who)
+                evolved.append(one.knowledge_id)
+            except KnowledgeError as error:
+                failed.append(BatchFailure(id=one.knowledge_id, code=error.code, message=str(error)))
+        return BatchAnswer(
+            updated=updated,
+            evolved=tuple(dict.fromkeys(evolved)),
+            unknown=tuple(dict.fromkeys(unknown)),
+            failed=tuple(failed),
+        )
+
+    def _evolved(self, entry_id: str, feedback: str, who: str) -> Entry:
+        timeout_s = self._settings.writing_timeout_s
+        return evolve(self._store, self._routing, entry_id, feedback, self._stamp(who, ""), timeout_s)
+
+    # Versions
+
+    def history(self, entry_id: str) -> tuple[Version, ...]:
+        """All that an entry said, the present last, each with what changed.
+
+        Raises:
+            NotFoundError: When there is no such entry.
+        """
+        versions = self._store.versions(entry_id)
+        changed = (later.model_copy(update={"diff": _diff(earlier, later)}) for earlier, later in pairwise(versions))
+        return (versions[0], *changed)
+
+    def ratings(self, entry_id: str) -> tuple[Rating, ...]:
+        """Its ratings, the present last."""
+        return self._store.ratings(entry_id)
+
+    def revert(self, entry_id: str, version: int, *, who: str = "") -> Entry:
+        """Lets an entry say again what it said as that version; the feedback on that counts again.
+
+        Raises:
+            NotFoundError: When there is no such entry or version.
+            ConflictError: When that is what it says.
+        """
+        versions = {one.version: one for one in self._store.versions(entry_id)}
+        wanted, present = versions.get(version), versions[max(versions)]
+        if wanted is None:
+            raise NotFoundError(
+                f"There is no version {version}", mend=f"Name one from {min(versions)} to {present.version}."
+            )
+        if wanted.content_of == present.content_of:
+            raise ConflictError(f"It says what version {version} says", mend="Nothing is left to do.")
+        said = Said(wanted.scenario, wanted.content, wanted.tags, wanted.urls)
+        stamp = self._stamp(who, f"reverted: to version {version}")
+        return self._store.rewritten(entry_id, present.version, said, stamp, content_of=wanted.content_of)
+
+    def delete(self, entry_id: str, *, who: str = "") -> None:
+        """Removes an entry with its history. What it stood for is active again.
+
+        Raises:
+            NotFoundError: When there is no such entry.
+        """
+        self._store.deleted(entry_id, self._stamp(who, "deleted"))
+
+    # Slimming
+
+    def plan_slim(self, *, model: str | None = None) -> SlimPlan:
+        """What slimming would do. Changes nothing.
+
+        Args:
+            model: Name of the one that proposes merges; `none` for the rule.
+
+        Raises:
+            ConfigurationError: For a model that cannot be had.
+        """
+        chosen = self._slimming
+        if model is not None:
+            chosen = None if model == "none" else self._named(model) if self._named else self._slimming
+        return make_plan(self._store, chosen, timeout_s=self._settings.writing_timeout_s)
+
+    def apply_slim(self, plan: SlimPlan, *, who: str = "", chosen: Collection[str] | None = None) -> SlimAnswer:
+        """Applies a plan, merge by merge; what has changed since it was made is left alone and listed.
+
+        Args:
+            chosen: Ids of the entries that are kept by those merges that are wanted; None for all.
+        """
+        return apply_plan(self._store, plan, self._stamp(who, "merged"), chosen)
+
+    def merges(self) -> tuple[Merged, ...]:
+        """The merges that were applied, the latest first."""
+        return self._store.merges()
+
+    def undo_merge(self, merge_id: int, *, who: str = "") -> Entry:
+        """Undoes one; the entry that had been kept.
+
+        Raises:
+            NotFoundError: When there is no such merge.
+            ConflictError: When it was undone, or the entry says something else by now.
+        """
+        return self._store.unmerged(merge_id, self._stamp(who, f"unmerged: merge {merge_id}"))
+
+    # All of it
+
+    def export(self) -> Iterator[str]:
+        """The hub as lines of JSON: a header, then an entry a line with all that is known of it."""
+        return exported(self._store.dump())
+
+    def import_lines(self, lines: Iterable[str | bytes], *, who: str = "") -> ImportAnswer:
+        """Adds what was exported, or bare entries, one a line. All or nothing.
+
+        Raises:
+            InvalidArgumentError: Naming the first line that is none, and why.
+            ConflictError: When there is another entry of an id.
+        """
+        added, same = self._store.load(imported(lines), self._stamp(who, "imported"))
+        return ImportAnswer(added=added, same=same)
+
+    def backup(self, path: str) -> None:
+        """Copies the hub into a file while others read and write."""
+        self._store.backup(path)
+
+    def status(self) -> dict[str, JsonValue]:
+        """How many entries there are, and who chooses among them."""
+        everything, active = self._store.size()
+        return {
+            "entries": everything,
+            "active": active,
+            "router": "model" if self._routing else "lexical",
+            "routing_model": self._routing.name if self._routing else None,
+            "slimming_model": self._slimming.name if self._slimming else None,
+            "notes": list(self._notes),
+        }
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._store.close()
+
+    def _stamp(self, who: str, why: str) -> Stamp:
+        return Stamp(_said(self._clock().astimezone(UTC)), who, why)
+
+
+def _said(now: datetime) -> str:
+    return f"{now:%Y-%m-%d %H:%M:%S}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _once(key: str, what: str, asked: Value) -> Once | None:
+    if not key:
+        return None
+    if len(key) > _MAX_KEY_CHARS or not key.isprintable():
+        raise InvalidArgumentError(
+            "The idempotency key cannot be kept", mend=f"Use at most {_MAX_KEY_CHARS} printable characters."
+        )
+    digest = hashlib.sha256(f"{what}\n{asked.model_dump_json()}".encode()).hexdigest()
+    return Once(key, digest)
+
+
+def _diff(earlier: Version, later: Version) -> str:
+    def lines(one: Version) -> list[str]:
+        head = [f"scenario: {one.scenario}", f"type: {', '.join(one.tags.type)}", *(f"url: {url}" for url in one.urls)]
+        return [*head, "", *one.content.splitlines()]
+
+    names = (f"version {earlier.version}", f"version {later.version}")
+    return "\n".join(difflib.unified_diff(lines(earlier), lines(later), *names, lineterm=""))
+
+
+def _checked(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
+    if wrong := next((one for one in kinds if one not in KINDS), None):
+        raise InvalidArgumentError(f"There is no type {str(wrong)[:60]!r}", mend=f"Use some of {', '.join(KINDS)}.")
+    return tuple(dict.fromkeys(kinds))
+
+
+def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InvalidArgumentError(f"`{name}` is {value!r}", mend=f"Use a whole number from {least} to {most}.")
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            "The question holds half of a surrogate pair", mend="Send whole characters."
+        ) from error

@@ -1,0 +1,209 @@
+"""Fewer entries that say the same: near duplicates are found, merges proposed, and applied one by one."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Collection, Sequence
+
+from knowledge_engine.errors import ConflictError, KnowledgeError, NotFoundError
+from knowledge_engine.ports import LanguageModel
+from knowledge_hub.entries import Entry, Merge, Merged, SlimAnswer, SlimPlan, Tags
+from knowledge_hub.prompts import MERGING, MergedSet, MergedSets, merging_prompt
+from knowledge_hub.similarity import ALIKE, Bands, Groups, shingles, similarity
+from knowledge_hub.store import EntryStore, Stamp
+
+RULE = "rule"
+#: Groups that are larger are proposed in parts.
+_MAX_GROUP = 12
+#: The most of a group that goes to a model, in characters.
+_MAX_PROMPT_CHARS = 60_000
+
+
+def make_plan(store: EntryStore, model: LanguageModel | None, *, timeout_s: float) -> SlimPlan:
+    """What slimming would do: reads each entry once, and those that look alike once more."""
+    ids, groups = _alike(store)
+    merges, dropped = list[Merge](), list[str]()
+    for group in groups:
+        some = store.some([ids[number] for number in group])
+        entries = [one for number in group if (one := some.get(ids[number])) and one.status == "active"]
+        if model is None:
+            merges += _by_rule(entries)
+            continue
+        for part in _parts(entries):
+            found, problem = _by_model(part, model, timeout_s)
+            merges += found
+            dropped += [problem] if problem else []
+    plan = SlimPlan(entries=len(ids), merges=tuple(merges), dropped=tuple(dropped))
+    versions = {one: store.some([one])[one].version for merge in merges for one in (merge.keep, *merge.merged)}
+    return plan.model_copy(update={"versions": versions, "plan_id": _plan_id(plan, versions)})
+
+
+def _alike(store: EntryStore) -> tuple[list[str], list[list[int]]]:
+    """All ids, and groups of places in them: entries that are near duplicates of one in their group."""
+    ids, bands, groups = list[str](), Bands(), Groups()
+    alike = set[int]()
+    # Exact shares need the shingles of both: of those that meet again and again, a few are kept.
+    kept = _Recent(store, ids)
+    for entry in store.texts():
+        number = len(ids)
+        ids.append(entry.id)
+        found = shingles(entry)
+        near = bands.add(number, found)
+        kept.add(number, found)
+        for other in near:
+            if similarity(found, kept.of(other)) >= ALIKE:
+                groups.join(number, other)
+                alike |= {number, other}
+    return ids, list(groups.of(alike))
+
+
+class _Recent:
+    """Shingles of the entries that were needed lately; others are read again."""
+
+    def __init__(self, store: EntryStore, ids: Sequence[str], most: int = 2_000) -> None:
+        self._store, self._ids, self._most = store, ids, most
+        self._found: dict[int, array[int]] = {}
+
+    def add(self, number: int, found: frozenset[int]) -> None:
+        if len(self._found) >= self._most:
+            del self._found[next(iter(self._found))]
+        self._found[number] = array("I", found)
+
+    def of(self, number: int) -> frozenset[int]:
+        """Those of an entry; none if it was deleted meanwhile."""
+        if number in self._found:
+            return frozenset(self._found[number])
+        entry = self._store.some([self._ids[number]]).get(self._ids[number])
+        found = shingles(entry) if entry else frozenset[int]()
+        self.add(number, found)
+        return found
+
+
+# Proposals
+
+
+def _by_rule(entries: Sequence[Entry]) -> list[Merge]:
+    """The best entry stands for those that are near duplicates of itself; the rest is looked at in turn."""
+    left = sorted(entries, key=lambda one: (-one.eval.quality, -len(one.content), one.created_at, one.id))
+    texts = {one.id: shingles(one) for one in left}
+    merges = []
+    while left:
+        best, *others = left
+        same = [one for one in others if _agree(best, one) and similarity(texts[best.id], texts[one.id]) >= ALIKE]
+        left = [one for one in others if one not in same]
+        if same:
+            least = min(similarity(texts[best.id], texts[one.id]) for one in same)
+            merges.append(_merge(best, same, best.scenario, best.content, least, RULE))
+    return merges
+
+
+def _agree(one: Entry, other: Entry) -> bool:
+    """Whether two near duplicates hold the same numbers and negations: where they differ, so does what they say."""
+    return _telling(one) == _telling(other)
+
+
+def _telling(entry: Entry) -> frozenset[str]:
+    words = f"{entry.scenario}\n{entry.content}".casefold().split()
+    stripped = (word.strip(".,;:!?()[]{}\"'`*_") for word in words)
+    return frozenset(word for word in stripped if word in _NEGATIONS or any(char.isdigit() for char in word))
+
+
+_NEGATIONS = frozenset(
+    (
+        *("not", "no", "never", "cannot", "can't", "don't", "doesn't", "won't", "isn't", "without", "except", "unless"),
+        *("disable", "disabled", "off", "false", "deny", "denied", "nicht", "kein", "keine", "ohne", "nie", "non"),
+        *("pas", "jamais", "sin", "nunca", "不", "没", "没有", "无", "非", "勿"),
+    )
+)
+
+
+def _merge(
+    kept: Entry, others: Sequence[Entry], scenario: str, content: str, least: float, by: str, types: Sequence[str] = ()
+) -> Merge:
+    everyone = (kept, *others)
+    kinds = types or tuple(kind for one in everyone for kind in one.tags.type)
+    return Merge(
+        keep=kept.id,
+        merged=tuple(one.id for one in others),
+        scenario=scenario,
+        content=content,
+        tags=Tags.model_validate({"type": tuple(kinds)}),
+        similarity=round(least, 4),
+        by=by,
+    )
+
+
+def _parts(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Parts of a group that a prompt has room for."""
+    parts: list[list[Entry]] = [[]]
+    size = 0
+    for one in entries:
+        length = len(one.scenario) + len(one.content)
+        if parts[-1] and (len(parts[-1]) == _MAX_GROUP or size + length > _MAX_PROMPT_CHARS):
+            parts.append([])
+            size = 0
+        parts[-1].append(one)
+        size += length
+    return [part for part in parts if len(part) > 1]
+
+
+def _by_model(entries: Sequence[Entry], model: LanguageModel, timeout_s: float) -> tuple[list[Merge], str]:
+    """What a model proposes for a group, and why something of it was dropped, if anything was."""
+    named = ", ".join(one.id for one in entries)
+    try:
+        answer = model.ask(merging_prompt(entries), MergedSets, instructions=MERGING, timeout_s=timeout_s)
+    except KnowledgeError as error:
+        return [], f"{named}: the model proposed nothing ({error.code})"
+    by_id = {one.id: one for one in entries}
+    merges, problems, used = list[Merge](), list[str](), set[str]()
+    for one in answer.sets:
+        if problem := _problem(one, by_id, used):
+            problems.append(problem)
+            continue
+        used |= set(one.ids)
+        members = sorted((by_id[each] for each in one.ids), key=lambda each: (-each.eval.quality, each.created_at))
+        texts = [shingles(each) for each in members]
+        least = min(similarity(texts[0], text) for text in texts[1:])
+        merges.append(_merge(members[0], members[1:], one.scenario, one.content, least, model.name, one.types))
+    return merges, f"{named}: {'; '.join(problems)}" if problems else ""
+
+
+def _problem(proposed: MergedSet, known: Collection[str], used: Collection[str]) -> str:
+    if any(one not in known for one in proposed.ids):
+        return "the model named ids that are not in the group"
+    if len(set(proposed.ids)) != len(proposed.ids) or any(one in used for one in proposed.ids):
+        return "the model used an id twice"
+    if len(proposed.ids) < 2:
+        return "the model merged one entry with nothing"
+    if not proposed.scenario.strip() or not proposed.content.strip():
+        return "the model wrote nothing"
+    try:
+        f"{proposed.scenario}{proposed.content}".encode()
+    except UnicodeEncodeError:
+        return "the model wrote half of a surrogate pair"
+    return ""
+
+
+# Applying
+
+
+def _plan_id(plan: SlimPlan, versions: dict[str, int]) -> str:
+    merges = "\n".join(one.model_dump_json() for one in plan.merges)
+    return hashlib.sha256(f"{merges}\n{sorted(versions.items())}".encode()).hexdigest()[:16]
+
+
+def apply_plan(store: EntryStore, plan: SlimPlan, stamp: Stamp, chosen: Collection[str] | None) -> SlimAnswer:
+    """Applies a plan, each merge in a transaction of its own."""
+    _, before = store.size()
+    applied, skipped = list[Merged](), list[str]()
+    for merge in plan.merges:
+        if chosen is not None and merge.keep not in chosen:
+            continue
+        why = f"merged: {', '.join(merge.merged)} into it, by {merge.by}"
+        try:
+            applied.append(store.merged(merge, plan.versions, stamp._replace(why=why)))
+        except (ConflictError, NotFoundError) as error:
+            skipped.append(f"{merge.keep}: {error.problem}")
+    _, after = store.size()
+    return SlimAnswer(before=before, after=after, applied=tuple(applied), skipped=tuple(skipped))
