@@ -307,12 +307,19 @@ class SqliteKnowledgeAdapter:
     # For hosts that keep tables of their own in the file
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self, *, documents: bool = True) -> Iterator[Transaction]:
         """Documents, and tables of the host's own, changed together or not at all. Others write after it.
+
+        Args:
+            documents: False where no document is changed: it begins sooner.
 
         Raises:
             BusyError, ReadOnlyError, StorageFullError: For what their names say; nothing is changed.
         """
+        if not documents:
+            with self._database.writing() as connection:
+                yield Transaction(connection, None)
+            return
         with self._changing() as connection:
             yield Transaction(connection, self._writer)
 

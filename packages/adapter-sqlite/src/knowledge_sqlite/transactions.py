@@ -14,8 +14,14 @@ from knowledge_sqlite.store import NewDocument, RefusedError, Writer, find
 class Transaction:
     """What may be changed until the block ends. `connection` is for tables of the host's own, and for those only."""
 
-    def __init__(self, connection: sqlite3.Connection, writer: Writer) -> None:
-        self.connection, self._writer = connection, writer
+    def __init__(self, connection: sqlite3.Connection, writer: Writer | None) -> None:
+        self.connection, self._documents = connection, writer
+
+    @property
+    def _writer(self) -> Writer:
+        if self._documents is None:
+            raise InvalidArgumentError("No document may be changed here", mend="Begin it with `documents=True`.")
+        return self._documents
 
     def put(self, documents: Mapping[str, bytes], *, uri: str = "") -> None:
         """Stores documents by id, each in the place of the one of its id.

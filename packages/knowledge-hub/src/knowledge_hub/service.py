@@ -102,23 +102,24 @@ class HubService:
         Raises:
             ConflictError: When the key stands for something else.
         """
-        now = self._clock().astimezone(UTC)
-        stamp = Stamp(_said(now), who or new.agent_id, "saved")
+        stamp = self._stamp(who or new.agent_id, "saved")
+        day, timestamp = stamp.at[:10].replace("-", ""), stamp.at.replace(" ", "T")
         once = _once(key, "save", new)
         for attempt in range(_DRAWS):
-            entry = Entry(
-                id=f"knowledge-{now:%Y%m%d}-{self._random_hex()}",
+            # Of what was checked when it was made new.
+            entry = Entry.model_construct(
+                id=f"knowledge-{day}-{self._random_hex()}",
                 message_id=new.message_id,
-                tags=Tags(type=new.tags_type),
+                tags=Tags.model_construct(type=new.tags_type),
                 scenario=new.scenario,
                 content=new.content,
-                source=EntrySource(
+                source=EntrySource.model_construct(
                     urls=new.urls,
                     agent_id=new.agent_id,
-                    timestamp=f"{now:%Y-%m-%dT%H:%M:%S}",
+                    timestamp=timestamp,
                     token_agent=who,
                 ),
-                eval=Eval(score=new.score),
+                eval=Eval.model_construct(score=new.score),
                 created_at=stamp.at,
                 updated_at=stamp.at,
             )
@@ -381,11 +382,7 @@ class HubService:
         self._store.close()
 
     def _stamp(self, who: str, why: str) -> Stamp:
-        return Stamp(_said(self._clock().astimezone(UTC)), who, why)
-
-
-def _said(now: datetime) -> str:
-    return f"{now:%Y-%m-%d %H:%M:%S}"
+        return Stamp(self._clock().astimezone(UTC).isoformat(" ", "seconds")[:19], who, why)
 
 
 def _json(value: object) -> str:

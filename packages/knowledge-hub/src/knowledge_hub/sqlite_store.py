@@ -156,7 +156,7 @@ class SqliteEntryStore:
 
     def deleted(self, entry_id: str, stamp: Stamp) -> None:
         """See `EntryStore.deleted`."""
-        with self._changing() as change:
+        with self._changing(documents=True) as change:
             connection = change.connection
             number = rows.number_of(connection, entry_id)
             change.remove(entry_id)
@@ -265,7 +265,7 @@ class SqliteEntryStore:
         """Puts what was saved meanwhile into the index; why that could not be done, or nothing."""
         try:
             while self._waiting():
-                with self._changing() as change:
+                with self._changing(documents=True) as change:
                     _index(change)
         except (BusyError, ReadOnlyError, StorageFullError) as error:
             return f"What was saved lately may be missing: {error.problem}"
@@ -280,8 +280,8 @@ class SqliteEntryStore:
     # The file
 
     @contextmanager
-    def _changing(self) -> Iterator[Transaction]:
-        with self._adapter.transaction() as change:
+    def _changing(self, *, documents: bool = False) -> Iterator[Transaction]:
+        with self._adapter.transaction(documents=documents) as change:
             if change.connection is not self._made:
                 _check_version(version_of(change.connection))
                 migrate(change.connection)
