@@ -16,7 +16,7 @@ from knowledge_hub.store import EntryStore, Overview
 _QUESTION_CHARS = 2_000
 #: Lexical candidates that are offered to a model where not all entries can be.
 _OFFERED = 400
-_READ_AT_ONCE = 20
+_READ_AT_ONCE = 10
 
 
 class Candidates(NamedTuple):

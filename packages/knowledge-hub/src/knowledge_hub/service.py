@@ -52,7 +52,7 @@ _RANDOM_BYTES = 4
 _DRAWS = 5
 _MAX_KEY_CHARS = 200
 #: Entries read at a time while those that are out are passed over.
-_READ_AT_ONCE = 20
+_READ_AT_ONCE = 10
 
 
 class HubService:
