@@ -11,18 +11,20 @@ _TITLE_CHARS = 250
 
 
 def document_of(entry: Entry) -> bytes:
-    """Markdown: the scenario as title and first paragraph, then the content.
+    """Markdown: the scenario as title, and as first paragraph where a title cannot hold it; then the content.
 
     Counts are not in it: feedback changes no document.
     """
-    metadata: dict[str, JsonValue] = {"title": title_of(entry.scenario), "type": list(entry.tags.type)}
+    title = title_of(entry.scenario)
+    metadata: dict[str, JsonValue] = {"title": title, "type": list(entry.tags.type)}
     if entry.source.urls:
         metadata["urls"] = list(entry.source.urls)
     if entry.source.agent_id:
         metadata["agent_id"] = entry.source.agent_id
     metadata["created_at"] = entry.created_at
     metadata["entry_version"] = entry.version
-    return compose_document(metadata, f"{_plain(entry.scenario)}\n\n{_plain(entry.content)}\n")
+    first = "" if title == entry.scenario.strip() else f"{_plain(entry.scenario)}\n\n"
+    return compose_document(metadata, f"{first}{_plain(entry.content)}\n")
 
 
 def title_of(scenario: str) -> str:
