@@ -14,7 +14,9 @@ Scope = Literal["read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 #: What a header can hold. A colon or a comma would end it.
 _SECRET = re.compile(r"[^\s,:\x00-\x20\x7f]+")
-_MEND = "Write SECRET:SCOPE or SECRET:SCOPE:BACKEND, where the scope is read, write or admin."
+#: A name is shown and kept.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+_MEND = "Write SECRET:SCOPE, SECRET:SCOPE:BACKEND or SECRET:SCOPE:BACKEND:NAME; the scope is read, write or admin."
 
 
 class Token(NamedTuple):
@@ -24,6 +26,8 @@ class Token(NamedTuple):
     scope: Scope
     #: The only backend that it allows something of; None: all.
     backend: str | None = None
+    #: Whom it stands for.
+    name: str = ""
 
 
 class Grant:
@@ -32,13 +36,15 @@ class Grant:
     Args:
         overall: For all backends; None: nothing.
         by_backend: For single ones, beside that.
+        name: Whom the caller's token stands for.
     """
 
-    __slots__ = ("_by_backend", "_overall")
+    __slots__ = ("_by_backend", "_overall", "name")
 
-    def __init__(self, overall: Scope | None, by_backend: Mapping[str, Scope] | None = None) -> None:
+    def __init__(self, overall: Scope | None, by_backend: Mapping[str, Scope] | None = None, name: str = "") -> None:
         self._overall = overall
         self._by_backend = dict(by_backend or {})
+        self.name = name
 
     def allows(self, scope: str, backend: str | None = None) -> bool:
         """Whether that may be done there; without a backend: with all of them, or with the server itself."""
@@ -67,16 +73,22 @@ def parse_tokens(text: str) -> tuple[Token, ...]:
 
 def _token(number: int, item: str) -> Token:
     secret, *rest = item.split(":")
-    if not _SECRET.fullmatch(secret) or len(rest) not in (1, 2):
+    if not _SECRET.fullmatch(secret) or len(rest) not in (1, 2, 3):
         raise ConfigurationError(f"Token {number} is malformed", mend=_MEND)
     scope = next((each for each in SCOPES if each == rest[0]), None)
     if scope is None or (len(rest) == 2 and not rest[1]):
         raise ConfigurationError(f"Token {number} has no scope that there is", mend=_MEND)
+    if len(rest) == 3 and not _NAME.fullmatch(rest[2]):
+        raise ConfigurationError(
+            f"Token {number} has a name that cannot be one", mend="Use letters, digits, and . _ @ - between them."
+        )
     try:
         data = secret.encode()
     except UnicodeEncodeError:
         raise ConfigurationError(f"Token {number} holds bytes that are no UTF-8", mend="Write it as text.") from None
-    return Token(sha256(data).digest(), scope, rest[1] if len(rest) == 2 else None)
+    # An empty backend, before a name, is none.
+    backend = rest[1] or None if len(rest) > 1 else None
+    return Token(sha256(data).digest(), scope, backend, rest[2] if len(rest) == 3 else "")
 
 
 def grant_of(secret: bytes, tokens: Iterable[Token]) -> Grant | None:
@@ -84,16 +96,16 @@ def grant_of(secret: bytes, tokens: Iterable[Token]) -> Grant | None:
     digest = sha256(secret).digest()
     overall: Scope | None = None
     by_backend: dict[str, Scope] = {}
-    known = False
+    known, name = False, ""
     for token in tokens:
         if not hmac.compare_digest(token.digest, digest):
             continue
-        known = True
+        known, name = True, name or token.name
         if token.backend is None:
             overall = _greater(overall, token.scope)
         else:
             by_backend[token.backend] = _greater(by_backend.get(token.backend), token.scope)
-    return Grant(overall, by_backend) if known else None
+    return Grant(overall, by_backend, name) if known else None
 
 
 def _greater(one: Scope | None, other: Scope) -> Scope:

@@ -21,12 +21,12 @@ SERVER_SETTINGS: Sequence[Mapping[str, Any]] = (
     {"name": "KNOWLEDGE_HTTP_PORT", "description": "The port; 0 takes a free one", "default": "8765"},
     {
         "name": "KNOWLEDGE_HTTP_TOKENS",
-        "description": "SECRET:SCOPE[:BACKEND], with commas in between; scopes are read, write, admin",
+        "description": "SECRET:SCOPE[:BACKEND[:NAME]], with commas in between; scopes are read, write, admin",
         "secret": True,
     },
     {
         "name": "KNOWLEDGE_HTTP_TOKENS_FILE",
-        "description": "A file with one SECRET:SCOPE[:BACKEND] a line, read again when it changes",
+        "description": "A file with one SECRET:SCOPE[:BACKEND[:NAME]] a line, read again when it changes",
     },
     {
         "name": "KNOWLEDGE_HTTP_WRITABLE",

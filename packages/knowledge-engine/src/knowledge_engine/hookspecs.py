@@ -129,7 +129,7 @@ def knowledge_mounts(  # type: ignore[empty-body]
     `admin`: what a caller must be allowed before the application sees the request) and `app`: a callable without
     arguments that gives an ASGI application. The server calls it once, authenticates first, and runs the
     application's lifespan. `scope["knowledge.grant"]` says what the caller may do: `allows(scope, backend)` and
-    `visible(backends)`, those of some backends that the caller may read.
+    `visible(backends)`, those of some backends that the caller may read; its `name` is whom the token stands for.
     """
 
 

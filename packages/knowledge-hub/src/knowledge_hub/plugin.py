@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from knowledge_engine.hookspecs import hookimpl
@@ -42,3 +42,33 @@ def knowledge_open(url: str | None, environ: Mapping[str, str]) -> IKnowledgePro
     from knowledge_sqlite.settings import path_of
 
     return open_hub({**environ, "KNOWLEDGE_HUB_PATH": path_of(url)} if url else environ).provider
+
+
+@hookimpl
+def knowledge_commands() -> Mapping[str, Mapping[str, str]]:
+    """See `knowledge_engine.hookspecs`."""
+    return {
+        "hub": {"command": "knowledge_hub.commands:hub", "help": "Keep, find and improve what agents have learned."}
+    }
+
+
+@hookimpl
+def knowledge_mounts(environ: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
+    """The routes, where a hub is named."""
+    if "KNOWLEDGE_HUB_PATH" not in environ:
+        return []
+
+    def app() -> Any:
+        from knowledge_hub.web.app import make_app
+
+        return make_app(environ)
+
+    return [{"prefix": "/api/knowledge", "scope": "read", "app": app}]
+
+
+@hookimpl
+def knowledge_page_panels(environ: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
+    """Entries, their history, and what slimming would do."""
+    if "KNOWLEDGE_HUB_PATH" not in environ:
+        return []
+    return [{"name": "hub", "title": "Learned", "module": "/api/knowledge/panel.js", "scope": "read"}]

@@ -12,7 +12,13 @@ from itertools import pairwise
 
 from pydantic import JsonValue
 
-from knowledge_engine.errors import ConflictError, InvalidArgumentError, KnowledgeError, NotFoundError
+from knowledge_engine.errors import (
+    ConfigurationError,
+    ConflictError,
+    InvalidArgumentError,
+    KnowledgeError,
+    NotFoundError,
+)
 from knowledge_engine.models import Value
 from knowledge_engine.ports import IKnowledgeProvider, LanguageModel
 from knowledge_hub.entries import (
@@ -43,7 +49,7 @@ from knowledge_hub.entries import (
 from knowledge_hub.evolving import evolve
 from knowledge_hub.lines import exported, imported
 from knowledge_hub.routing import Router
-from knowledge_hub.settings import HubSettings
+from knowledge_hub.settings import NO_MODEL, SLIMMING_MODEL, HubSettings
 from knowledge_hub.slimming import apply_plan, make_plan
 from knowledge_hub.store import EntryStore, Once, Rating, Said, Stamp
 
@@ -314,15 +320,26 @@ class HubService:
         """What slimming would do. Changes nothing.
 
         Args:
-            model: Name of the one that proposes merges; `none` for the rule.
+            model: Name of the one that proposes merges; `none` for the rule. The default's name is taken as what is
+                set up, which may be the rule.
 
         Raises:
-            ConfigurationError: For a model that cannot be had.
+            InvalidArgumentError: For a model that cannot be had.
         """
         chosen = self._slimming
-        if model is not None:
-            chosen = None if model == "none" else self._named(model) if self._named else self._slimming
+        if model == NO_MODEL:
+            chosen = None
+        elif model not in (None, SLIMMING_MODEL, self._settings.slimming_model):
+            chosen = self._model(str(model))
         return make_plan(self._store, chosen, timeout_s=self._settings.writing_timeout_s)
+
+    def _model(self, name: str) -> LanguageModel:
+        try:
+            if self._named is None:
+                raise ConfigurationError("This hub finds no models", mend="Leave the model out.")
+            return self._named(name)
+        except ConfigurationError as error:
+            raise InvalidArgumentError(error.problem, mend="Name another model, or none.") from error
 
     def apply_slim(self, plan: SlimPlan, *, who: str = "", chosen: Collection[str] | None = None) -> SlimAnswer:
         """Applies a plan, merge by merge; what has changed since it was made is left alone and listed.
