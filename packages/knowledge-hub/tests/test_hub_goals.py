@@ -155,6 +155,26 @@ def test_a_store_that_cannot_keep_is_told_and_fails_no_focus(tmp_path: Path) -> 
     assert str(tmp_path) not in answer.output
 
 
+def test_a_store_of_anybodys_making_fails_no_focus(tmp_path: Path) -> None:
+    class Broken(JsonTraceStore):
+        async def update_goal_tree(self, trace_id: str, tree: GoalTree) -> None:
+            raise RuntimeError("s3cret")
+
+    store = Broken(tmp_path)
+    answer = asyncio.run(focus_goal(one_goal(), "goal-1", trace_id="run", store=store, search=Known(ITEM)))
+    assert (answer.metadata["persisted"], answer.items) == (False, [ITEM])
+    assert "s3cret" not in answer.output
+
+
+def test_half_of_a_surrogate_pair_fails_no_focus(tmp_path: Path) -> None:
+    answer = focus(one_goal(), "goal-1", tmp_path, Known({"id": "a", "content": "x\ud800y"}))
+    answer.output.encode()
+    kept = stored(tmp_path)
+    assert answer.metadata["persisted"]
+    assert kept is not None
+    assert kept.find("goal-1").knowledge == [{"id": "a", "content": "x?y"}]
+
+
 # The tool
 
 
@@ -349,6 +369,8 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(trace_store, "_MAX_BYTES", 3)
     with pytest.raises(TooLargeError):
         stored(tmp_path)
+    with pytest.raises(TooLargeError):
+        asyncio.run(JsonTraceStore(tmp_path).update_goal_tree("run", one_goal()))
 
 
 def test_whoever_reads_while_others_write_finds_a_whole_tree(tmp_path: Path) -> None:

@@ -171,6 +171,12 @@ def test_what_goes_wrong_has_a_code_and_shows_no_token(reply: Reply, code: str, 
     assert "127.0.0.1" not in told.output
 
 
+def test_halves_of_surrogate_pairs_come_from_no_hub() -> None:
+    body = b'{"results": [{"id": "\\ud83d\\ude00 \\uD800"}], "count": 1}'
+    with hub_of(Strange(answer(200, body))) as hub:
+        assert hub.listed(limit=1, kinds=())["results"] == [{"id": "\U0001f600 \ufffd"}]
+
+
 def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_module, "_MAX_ANSWER_BYTES", 1_000)
     with hub_of(Strange(answer(200, b" " * 2_000))) as hub, pytest.raises(KnowledgeError) as caught:

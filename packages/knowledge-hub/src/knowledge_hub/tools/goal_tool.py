@@ -44,7 +44,7 @@ async def focus_goal(
         InvalidArgumentError: When a sub-goal cannot be; nothing is changed then.
     """
     found = tree.find(goal_id)
-    trial = tree.model_copy(deep=True)
+    trial = tree.outline()
     for description in sub_goals:
         trial.add(description, parent_id=found.id)
     goal = tree.focus(goal_id)
@@ -140,7 +140,7 @@ class GoalTool:
         wanted = [*([description] if description else []), *sub_goals]
         if not wanted:
             raise InvalidArgumentError("`description` is missing", mend="Say what is to be reached.")
-        trial = self.tree.model_copy(deep=True)
+        trial = self.tree.outline()
         _grow(trial, parent_id, description, sub_goals)
         added = _grow(self.tree, parent_id, description, sub_goals)
         return await self._kept(f"🎯 {len(added)} added", {"goal_id": added[0], "goals": added})
@@ -194,4 +194,7 @@ async def _persist(tree: GoalTree, trace_id: str, store: TraceStore) -> str:
         await store.update_goal_tree(trace_id, tree)
     except KnowledgeError as error:
         return f"The goals are not kept: {error}"
+    except Exception as error:  # a store of anybody's making
+        _log.warning("goals are not kept: %s", type(error).__name__)
+        return "The goals are not kept: something went wrong inside."
     return ""

@@ -131,6 +131,10 @@ class GoalTree(BaseModel):
             lines += ["", f"{KNOWLEDGE_LABEL} ({len(current.knowledge)} 条):", shown(current.knowledge)]
         return "\n".join(lines)
 
+    def outline(self) -> GoalTree:
+        """A tree of its own without what is known."""
+        return self.model_copy(update={"goals": [goal.model_copy(update={"knowledge": []}) for goal in self.goals]})
+
     def dump(self) -> dict[str, Any]:
         """The tree as JSON."""
         return self.model_dump(mode="json")

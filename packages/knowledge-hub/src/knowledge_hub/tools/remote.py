@@ -163,6 +163,10 @@ def _asked_pause(response: httpx2.Response) -> float:
 def _read(status: int, raw: bytes) -> Answer:
     try:
         value: Any = json.loads(raw, parse_constant=_no_number)
+        if rb"\ud" in raw.lower():
+            # Halves of surrogate pairs: no text that could be sent or kept.
+            text = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+            value = json.loads(text.decode("utf-16", "replace"))
     except (ValueError, RecursionError):
         value = None
     if 200 <= status < 300 and isinstance(value, dict):

@@ -39,11 +39,14 @@ class JsonTraceStore:
 
         Raises:
             InvalidIdError: When the id cannot be a file's name.
+            TooLargeError: When it would be more than 64 MB.
             StorageFullError, ReadOnlyError, ProviderError: When it cannot be kept; the tree before is still there.
         """
         path = self._path(trace_id)
         # Made here: the tree may change while a thread writes.
-        data = json.dumps(tree.dump(), ensure_ascii=False, indent=1).encode()
+        data = json.dumps(tree.dump(), ensure_ascii=False, indent=1).encode("utf-8", "replace")
+        if len(data) > _MAX_BYTES:
+            raise TooLargeError("The goals know too much to be kept", mend="Begin a new run.")
         await asyncio.to_thread(_write, path, data)
 
     async def get_goal_tree(self, trace_id: str) -> GoalTree | None:
