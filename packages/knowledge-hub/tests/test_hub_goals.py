@@ -6,6 +6,8 @@ import asyncio
 import errno
 import json
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -385,6 +387,31 @@ def test_whoever_reads_while_others_write_finds_a_whole_tree(tmp_path: Path) -> 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, trees))
     assert len(list(tmp_path.iterdir())) == 1
+
+
+WRITER = """
+import asyncio, itertools, sys
+from knowledge_hub.tools import GoalTree, JsonTraceStore
+store = JsonTraceStore(sys.argv[1])
+for number in itertools.count():
+    tree = GoalTree(mission=str(number % 10) * 4_000)
+    for _ in range(200):
+        tree.add("d" * 2_000)
+    asyncio.run(store.update_goal_tree("run", tree))
+    print(number, flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_a_whole_tree(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        for _ in range(5):
+            assert writer.stdout.readline()
+        writer.kill()
+    tree = stored(tmp_path)
+    assert tree is not None
+    assert len(tree.goals) == 200
+    assert len(set(tree.mission)) == 1
 
 
 # Texts

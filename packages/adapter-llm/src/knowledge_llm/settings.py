@@ -11,7 +11,8 @@ from knowledge_engine.errors import ConfigurationError
 from knowledge_engine.fs import can_be_path
 from knowledge_engine.models import Value
 
-_VARIABLES = {
+#: By field.
+VARIABLES = {
     "retries": "KNOWLEDGE_LLM_RETRIES",
     "repairs": "KNOWLEDGE_LLM_REPAIRS",
     "max_tokens": "KNOWLEDGE_LLM_MAX_TOKENS",
@@ -44,12 +45,12 @@ class LlmSettings(Value):
         Raises:
             ConfigurationError: Naming the variable that is wrong.
         """
-        values = {key: environ.get(variable, "").strip() for key, variable in _VARIABLES.items()}
+        values = {key: environ.get(variable, "").strip() for key, variable in VARIABLES.items()}
         if values["cache"] and not can_be_path(values["cache"]):
             raise ConfigurationError("KNOWLEDGE_LLM_CACHE names no folder", mend="Set it to a path, or unset it.")
         try:
             return cls.model_validate({key: value for key, value in values.items() if value})
         except ValidationError as error:
             first = error.errors()[0]
-            variable = _VARIABLES[str(first["loc"][0])]
+            variable = VARIABLES[str(first["loc"][0])]
             raise ConfigurationError(f"{variable} is wrong: {first['msg']}", mend="Correct it, or unset it.") from None
