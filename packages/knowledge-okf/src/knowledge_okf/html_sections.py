@@ -47,14 +47,14 @@ class _Pieces:
         self.texts = self.source.copy()
         meanings = TagMeanings()
         found = [meanings[tag] for tag in self.tags]
-        self.shown = [each if each.__class__ is str else "" for each in found]
+        self.shown = [each if isinstance(each, str) else "" for each in found]
         self.base = base
         self.title = ""
         self.headings: list[_Heading] = []
         #: Index of the tag, and the anchor that is there or led to.
         self.links: list[tuple[int, str]] = []
         self.anchors: list[tuple[int, str]] = []
-        self._read([(at, each) for at, each in enumerate(found) if each.__class__ is not str])
+        self._read([(at, each) for at, each in enumerate(found) if not isinstance(each, str)])
 
     def _read(self, specials: list[tuple[int, Special]]) -> None:
         code, target, template, depth = -1, "", 0, 0
@@ -82,10 +82,8 @@ class _Pieces:
                 if open_heading and at - open_heading.tag <= _MAX_TAGS:
                     open_heading.end = at
                 open_heading = None
-            elif kind == "pre":
-                code = at if code < 0 else code
-            elif kind == "/pre":
-                code = self._code(code, at)
+            elif kind in ("pre", "/pre"):
+                code = self._code(code, at) if kind == "/pre" else code if code >= 0 else at
             else:
                 self._text(at, special)
         self._code(code, len(self.tags))
@@ -147,7 +145,7 @@ class _Pieces:
             said = False
             heading.end = limit
             for at in range(heading.tag + 1, min(limit, heading.tag + _MAX_TAGS)):
-                said = said or not self.texts[at].isspace() and bool(self.texts[at])
+                said = said or (not self.texts[at].isspace() and bool(self.texts[at]))
                 if said and LINE in self.shown[at]:
                     heading.end = at
                     break
@@ -200,7 +198,9 @@ def _byte_starts(raw: bytes, pieces: _Pieces) -> list[int]:
     measure = len if raw.isascii() else _byte_length
     starts, at, text, tag = [], 0, 0, 0
     for heading in pieces.headings:
-        at += sum(map(measure, pieces.source[text : heading.tag + 1])) + sum(map(measure, pieces.tags[tag : heading.tag]))
+        at += sum(map(measure, pieces.source[text : heading.tag + 1])) + sum(
+            map(measure, pieces.tags[tag : heading.tag])
+        )
         text, tag = heading.tag + 1, heading.tag
         starts.append(at)
     return starts
@@ -216,21 +216,21 @@ def _sections(pieces: _Pieces, raw: bytes, name: str) -> list[Section]:
     both: list[str] = [""] * (2 * len(pieces.texts) - 1)
     both[::2], both[1::2] = pieces.texts, pieces.shown
     ends = [*(heading.tag for heading in pieces.headings), len(pieces.tags)]
-    found = []
+    found: list[tuple[int, str, int, str, tuple[str, ...]]] = []
     preamble = _markdown("".join(both[: 2 * ends[0] + 1]))
     if preamble or not starts:
-        found.append((0, name, 0, preamble, (), ()))
+        found.append((0, name, 0, preamble, ()))
     for at, heading in enumerate(pieces.headings):
         # The first section takes what nobody sees before it.
         start = starts[at] if at or preamble else 0
         text = _markdown("".join(both[2 * heading.end + 1 : 2 * ends[at + 1] + 1]))
-        found.append((heading.level, pieces.heading_title(heading), start, text, tuple(heading.anchors), ()))
+        found.append((heading.level, pieces.heading_title(heading), start, text, tuple(heading.anchors)))
     links = _links_by_section(pieces, ends[:-1], shift=len(found) - len(starts), count=len(found))
     above = parents([each[0] for each in found])
     after = [*(each[2] for each in found[1:]), len(raw)]
     return [
         Section(level, title, start, end, parent, text, anchors, link)
-        for (level, title, start, text, anchors, _), end, parent, link in zip(found, after, above, links, strict=True)
+        for (level, title, start, text, anchors), end, parent, link in zip(found, after, above, links, strict=True)
     ]
 
 

@@ -57,9 +57,9 @@ _BLOCKS = (
     " header hgroup hr main menu nav ol optgroup option p search section summary table tbody tfoot thead ul caption"
 )
 #: What stands for a tag; of others, nothing does.
-_SHOWN: Final = {name: (PARAGRAPH, PARAGRAPH) for name in _BLOCKS.split()}
+_SHOWN = dict.fromkeys(_BLOCKS.split(), (PARAGRAPH, PARAGRAPH))
 _SHOWN |= {"li": (f"{LINE}- ", ""), "tr": (LINE, ""), "td": (" | ", ""), "th": (" | ", ""), "br": (LINE, LINE)}
-_SHOWN |= {"dt": (PARAGRAPH, ""), "dd": (LINE, "")} | {name: ("`", "`") for name in ("code", "kbd", "samp", "tt")}
+_SHOWN |= {"dt": (PARAGRAPH, ""), "dd": (LINE, "")} | dict.fromkeys(("code", "kbd", "samp", "tt"), ("`", "`"))
 _SPECIAL = frozenset({"pre", "a", "template"})
 _ANCHORED = frozenset({"section", "div", "article", "p", "dt"})
 _NOTHING = ("", "")

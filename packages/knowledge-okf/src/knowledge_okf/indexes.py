@@ -26,7 +26,7 @@ class Listed(NamedTuple):
 
 
 def render_indexes(title: str, concepts: Iterable[Listed]) -> dict[str, bytes]:
-    """The `index.md` of each folder that a concept is in or below, by path; each links what is in it, and down.
+    """The `index.md` of each folder that a concept is in or below, by path; each links what is in it, in the order given, and down.
 
     Links are relative, so that they hold in every viewer.
     """
@@ -56,8 +56,8 @@ def _count(below: dict[str, dict[str, int]], folder: str) -> None:
 def _index(folder: str, title: str, concepts: list[Listed], folders: dict[str, int]) -> bytes:
     out = [] if folder else [_HEAD]
     head = folder.rpartition("/")[2] if folder else title
-    live = sorted((each for each in concepts if each.status != DEPRECATED), key=lambda one: one.path)
-    old = sorted((each for each in concepts if each.status == DEPRECATED), key=lambda one: one.path)
+    live = [each for each in concepts if each.status != DEPRECATED]
+    old = [each for each in concepts if each.status == DEPRECATED]
     out.append(_section(link_text(head) or "Concepts", map(_line, live)))
     if folders:
         out.append(_section("Folders", (_folder(name, count) for name, count in sorted(folders.items()))))

@@ -19,8 +19,23 @@ DEPRECATED: Final = "deprecated"
 
 #: Keys of a concept's frontmatter that have a meaning here.
 KNOWN_KEYS: Final = frozenset(
-    "id title type description tags source source_url resource see_also sources generated verified status stale_after"
-    " content_hash".split()
+    [
+        "id",
+        "title",
+        "type",
+        "description",
+        "tags",
+        "source",
+        "source_url",
+        "resource",
+        "see_also",
+        "sources",
+        "generated",
+        "verified",
+        "status",
+        "stale_after",
+        "content_hash",
+    ]
 )
 
 

@@ -67,7 +67,7 @@ class BundleSerializer:
 
 
 def gone(before: Iterable[str], files: Mapping[str, bytes]) -> dict[str, bytes | None]:
-    """What a bundle that is written anew takes away: `.md` files and proposals, in folders that are the bundle's own."""
+    """What a bundle that is written anew takes away: `.md` files and proposals, in folders that are its own."""
     before = list(before)
     indexed = {os.path.dirname(path) for path in before if path.endswith(f"/{INDEX}")}  # noqa: PTH120 - not a file
     own = {os.path.dirname(path) for path in files} | indexed  # noqa: PTH120

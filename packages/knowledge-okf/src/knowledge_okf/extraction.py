@@ -1,0 +1,213 @@
+"""What extractors have in common: what they are given, what they give, and how concepts get ids and links."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Final, NamedTuple, Protocol
+
+from knowledge_engine.models import ByteSpan
+from knowledge_okf.models import Concept, FailedSection, Rejected, SourceRef, Stamp
+from knowledge_okf.names import NO_PATHS, Names, PathMap, folder_of
+from knowledge_okf.sections import Outline, Section, heading_paths
+from knowledge_okf.sources import SourceText
+
+#: Between titles in `SourceRef.section`.
+ABOVE: Final = " > "
+_MAX_DESCRIPTION = 200
+_MAX_LINKS = 50
+_FENCED = re.compile(r"^(`{3,})[^\n]*\n.*?^\1`*$|^(~{3,})[^\n]*\n.*?^\2~*$", re.MULTILINE | re.DOTALL)
+_SENTENCE = re.compile(r".+?(?:[.!?](?=\s|\Z)|[。！？])", re.DOTALL)
+_MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)|[`*\\]+|^[>#|\- ]+", re.MULTILINE)
+
+
+def producer() -> str:
+    """Who makes concepts here, as `generated.by` has it."""
+    return f"kpkit-okf/{version('kpkit-okf')}"
+
+
+class Task(NamedTuple):
+    """A section to make concepts of."""
+
+    #: Its place among the document's sections.
+    place: int
+    section: Section
+    #: Titles down to its own, joined by `ABOVE`.
+    path: str
+    #: See `section_hash`.
+    hash: str
+
+
+class Draft(NamedTuple):
+    """A concept before it has an id of its own."""
+
+    task: Task
+    #: An id that it would like to have.
+    wanted: str
+    title: str
+    description: str
+    tags: tuple[str, ...]
+    body: str
+    #: Words of the section; empty where it rests on all of it.
+    quote: str = ""
+    span: ByteSpan | None = None
+    #: Ids or titles of other concepts.
+    see_also: tuple[str, ...] = ()
+    #: Sections that it leads to.
+    leads_to: tuple[int, ...] = ()
+
+
+class Extraction(NamedTuple):
+    """What was made of sections."""
+
+    drafts: tuple[Draft, ...]
+    failed: tuple[FailedSection, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    #: Who made it, for `generated.by`.
+    by: str = ""
+    #: `Task.place` of those in `failed`.
+    failed_tasks: frozenset[int] = frozenset()
+
+
+class Extractor(Protocol):
+    """Makes concepts of sections."""
+
+    def extract(self, source: SourceText, outline: Outline, tasks: Sequence[Task]) -> Extraction:
+        """Drafts in the order of the tasks; a section that fails is told in `failed`, not raised."""
+        ...
+
+
+def section_hash(path: str, text: str, before: int = 0) -> str:
+    """SHA-256 of a section's titles and text: equal as long as nothing in it changes, wherever it stands.
+
+    `before` is how many equal sections stand before it.
+    """
+    number = f"\0{before}" if before else ""
+    return hashlib.sha256(f"{path}\0{text}{number}".encode("utf-8", "replace")).hexdigest()
+
+
+def tasks_of(outline: Outline) -> list[Task]:
+    """Each section as a task, but those that hold nothing at all."""
+    seen: dict[str, int] = {}
+    tasks = []
+    for index, (section, titles) in enumerate(zip(outline.sections, heading_paths(outline.sections), strict=True)):
+        if not section.text and not section.title:
+            continue
+        path = ABOVE.join(titles)
+        digest = section_hash(path, section.text)
+        before = seen[digest] = seen.get(digest, -1) + 1
+        tasks.append(Task(index, section, path, section_hash(path, section.text, before) if before else digest))
+    return tasks
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of markdown as plain text, on one line; empty where there is none."""
+    start = _FENCED.sub("", text[:4000]).lstrip()
+    block = start.partition("\n\n")[0]
+    plain = " ".join(_MARKUP.sub(lambda found: found[1] or "", block).split())
+    found = _SENTENCE.match(plain)
+    said = found[0].strip() if found else plain
+    return said if len(said) <= _MAX_DESCRIPTION else f"{said[: _MAX_DESCRIPTION - 1].rstrip()}…"
+
+
+class Taken(NamedTuple):
+    """What is there already when concepts get their ids."""
+
+    #: Ids that are used.
+    ids: frozenset[str] = frozenset()
+    #: Ids that are free to be taken over, by (section path, title).
+    known: Mapping[tuple[str, str], str] = {}
+    #: Ids of the concepts that each section, by its hash, has.
+    by_section: Mapping[str, Sequence[str]] = {}
+
+
+def finish(
+    extraction: Extraction,
+    source: SourceText,
+    outline: Outline,
+    at: str,
+    *,
+    path_map: PathMap = NO_PATHS,
+    taken: Taken | None = None,
+) -> list[Concept]:
+    """Drafts as concepts: with ids, each once, folders, links and provenance.
+
+    Args:
+        extraction: The drafts.
+        source: What they were made from.
+        outline: Its sections.
+        at: When, as ISO 8601 with an offset.
+        path_map: Folders by tag.
+        taken: What a bundle holds already.
+    """
+    taken = taken or Taken()
+    names = Names(taken.ids)
+    wanted = _kept_ids(extraction.drafts, taken, names)
+    ids = [name if name else names.take(draft.wanted) for name, draft in zip(wanted, extraction.drafts, strict=True)]
+    links = _Links(extraction.drafts, ids, outline, taken)
+    stamp = Stamp(by=extraction.by or producer(), at=at)
+    return [
+        Concept(
+            id=own,
+            title=draft.title,
+            description=draft.description,
+            tags=draft.tags,
+            body=draft.body,
+            folder=folder_of(draft.tags, path_map),
+            source=outline.title,
+            source_url=source.url,
+            see_also=links.of(draft, own),
+            sources=(
+                SourceRef(
+                    id="s1",
+                    resource=source.url or source.name,
+                    section=draft.task.path,
+                    section_hash=draft.task.hash,
+                    span=draft.span or ByteSpan(start=draft.task.section.start, end=draft.task.section.end),
+                    quote=draft.quote,
+                ),
+            ),
+            generated=stamp,
+        )
+        for draft, own in zip(extraction.drafts, ids, strict=True)
+    ]
+
+
+def _kept_ids(drafts: Iterable[Draft], taken: Taken, names: Names) -> list[str]:
+    """For each draft the id that the concept had which it takes the place of; empty for a new one."""
+    free = dict(taken.known)
+    found = []
+    for draft in drafts:
+        name = free.pop((draft.task.path, draft.title), "")
+        found.append(names.take(name) if name and name not in names else "")
+    return found
+
+
+class _Links:
+    """Finds the concepts that a draft leads to."""
+
+    def __init__(self, drafts: Sequence[Draft], ids: Sequence[str], outline: Outline, taken: Taken) -> None:
+        self._ids = set(ids) | set(taken.ids)
+        self._by_title: dict[str, str] = {}
+        self._by_section: dict[int, list[str]] = {}
+        for draft, own in zip(drafts, ids, strict=True):
+            self._by_title.setdefault(draft.title.casefold(), own)
+            self._by_title.setdefault(draft.wanted, own)
+            self._by_section.setdefault(draft.task.place, []).append(own)
+        if taken.by_section:
+            for task in tasks_of(outline):
+                self._by_section.setdefault(task.place, list(taken.by_section.get(task.hash, ())))
+
+    def of(self, draft: Draft, own: str) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for name in draft.see_also:
+            target = self._by_title.get(name.casefold()) or (name if name in self._ids else "")
+            if target:
+                found[target] = None
+        for index in draft.leads_to:
+            for target in self._by_section.get(index, ())[:1]:
+                found[target] = None
+        found.pop(own, None)
+        return tuple(found)[:_MAX_LINKS]
