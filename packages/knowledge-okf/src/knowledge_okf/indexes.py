@@ -26,7 +26,9 @@ class Listed(NamedTuple):
 
 
 def render_indexes(title: str, concepts: Iterable[Listed]) -> dict[str, bytes]:
-    """The `index.md` of each folder that a concept is in or below, by path; each links what is in it, in the order given, and down.
+    """The `index.md` of each folder that a concept is in or below, by path; each links what is in it, and down.
+
+    Concepts stand in the order given.
 
     Links are relative, so that they hold in every viewer.
     """

@@ -120,7 +120,7 @@ def _concepts(files: Mapping[str, bytes]) -> tuple[dict[str, ConceptFile], tuple
 def read_bundle(folder: str | os.PathLike[str]) -> KnowledgeGraph:
     """The concepts of a bundle of version 0.1 or 0.2, in the order that they were written in, else that of paths.
 
-    Files that are no concepts (without frontmatter, or without a type in it) are left out; `bundle validate` tells them.
+    Files that are no concepts (no frontmatter, or no type in it) are left out; `bundle validate` lists them.
 
     Raises:
         NotFoundError, ConfigurationError: See `load_bundle`.

@@ -1,7 +1,7 @@
 """A folder replaced as a whole: the new one is written beside it and takes its name in one step.
 
 What stays as it was is a second name of the same file (a hard link), so nothing is copied, and foreign files come
-along. Links are taken over as links and never followed. Until the last step the old folder is whole; a process that dies
+along. Links are taken over as links, never followed. Until the last step the old folder is whole; a process that dies
 leaves at most a folder beside it, which the next change sweeps away.
 """
 
