@@ -26,15 +26,16 @@ class AnswerFolder:
 
     def get(self, key: str) -> list[Any] | None:
         """See `AnswerStore`; what is damaged counts as not there."""
+        path = self._path(key)
         try:
-            found = json.loads((self._folder / f"{_checked(key)}.json").read_bytes())
+            found = json.loads(path.read_bytes())
         except (OSError, ValueError, RecursionError):
             return None
         return found if isinstance(found, list) else None
 
     def put(self, key: str, items: list[Any]) -> None:
         """See `AnswerStore`; whole or not at all."""
-        target = self._folder / f"{_checked(key)}.json"
+        target = self._path(key)
         temporary = self._folder / f".{key}.{secrets.token_hex(4)}.tmp"
         with suppress(OSError, ValueError, RecursionError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -48,8 +49,7 @@ class AnswerFolder:
         """Forgets all of them."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-
-def _checked(key: str) -> str:
-    if not _KEY.fullmatch(key):
-        raise ValueError("keys are digests")
-    return key
+    def _path(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise ValueError("keys are digests")
+        return self._folder / f"{key}.json"

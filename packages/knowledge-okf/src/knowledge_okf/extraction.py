@@ -89,11 +89,11 @@ def section_hash(path: str, text: str, before: int = 0) -> str:
 
 
 def tasks_of(outline: Outline) -> list[Task]:
-    """Each section as a task, but those that hold nothing at all."""
+    """Each section as a task, but those that hold nothing that anybody could read."""
     seen: dict[str, int] = {}
     tasks = []
     for index, (section, titles) in enumerate(zip(outline.sections, heading_paths(outline.sections), strict=True)):
-        if not section.text and not section.title:
+        if not section.text.strip() and not (section.level and section.title):
             continue
         path = ABOVE.join(titles)
         digest = section_hash(path, section.text)

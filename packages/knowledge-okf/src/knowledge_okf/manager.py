@@ -8,7 +8,14 @@ from datetime import UTC
 from pathlib import Path
 from typing import NamedTuple
 
-from knowledge_engine.errors import ConflictError, KnowledgeError, NotFoundError, ProviderError, UnavailableError
+from knowledge_engine.errors import (
+    ConflictError,
+    FetchError,
+    KnowledgeError,
+    NotFoundError,
+    ProviderError,
+    UnavailableError,
+)
 from knowledge_okf.concept_files import ConceptFile
 from knowledge_okf.extraction import Extraction, Extractor, Task, finish, tasks_of
 from knowledge_okf.indexes import log_entry, named
@@ -82,6 +89,7 @@ class KnowledgeBundleManager:
 
         Raises:
             ConflictError: When there is a bundle already.
+            FetchError: When the source holds no text.
             UnavailableError, ProviderError: When no section could be read.
             ReadOnlyError, StorageFullError, BusyError: For what their names say; nothing was written.
         """
@@ -100,8 +108,7 @@ class KnowledgeBundleManager:
         return Report(graph, changes, count)
 
     def _all_of(self, source: SourceText, root: Path | None) -> tuple[KnowledgeGraph, list[str], int]:
-        outline = split_source(source)
-        tasks = tasks_of(outline)
+        outline, tasks = _sections_of(source)
         found = self._extractor(root).extract(source, outline, tasks)
         _require_some(found, tasks)
         concepts = finish(found, source, outline, self._at(), path_map=self._path_map)
@@ -144,12 +151,12 @@ class KnowledgeBundleManager:
         if replace:
             return self._replace(source, root, before, loaded, dry_run=dry_run)
         state = State(loaded, read_kept(loaded.root))
-        outline = split_source(source)
-        tasks = tasks_of(outline)
+        outline, tasks = _sections_of(source)
         known = state.known_sections()
         changed = [task for task in tasks if task.hash not in known]
         found = self._extractor(root).extract(source, outline, changed)
-        _require_some(found, changed if len(changed) == len(tasks) else [])
+        if len(changed) == len(tasks):
+            _require_some(found, changed)
         fresh = self._take(state, found, source, outline, tasks)
         if not found.failed:
             state.retire(tasks, fresh, self._at(), prune=prune)
@@ -269,6 +276,14 @@ class KnowledgeBundleManager:
                 changes = self._finished(state, title, order, sections, "Removal")
                 replace_folder(root, {change.path: change.new for change in changes}, before)
         return len(state.files), tuple(each for each, own in found.items() if own is None)
+
+
+def _sections_of(source: SourceText) -> tuple[Outline, list[Task]]:
+    outline = split_source(source)
+    tasks = tasks_of(outline)
+    if not tasks:
+        raise FetchError(f"{source.name!r} holds no text", mend="Name a document that has some.")
+    return outline, tasks
 
 
 def _hashes(files: Iterable[ConceptFile]) -> frozenset[str]:

@@ -181,11 +181,13 @@ class State:
 
     def settle(self) -> None:
         """Works out the bytes of every file that nobody changed; a link's text follows the title that it names."""
-        for file in self.files.values():
+        for own, file in self.files.items():
             if file.edited or file.concept is None:
                 continue
-            new = render(file.concept, self.find)
-            self._change(_kind(file, new), file.path, new)
+            before = self.bundle.concepts.get(own)
+            self._change(
+                _kind(before.concept if before else None, file.concept), file.path, render(file.concept, self.find)
+            )
 
     def remove(self, own: str) -> None:
         """Takes a concept away, and what was proposed for it."""
@@ -248,17 +250,15 @@ def _like(new: Concept, old: Concept | None) -> Concept:
     return new
 
 
-def _kind(file: ConceptFile, new: bytes) -> Kind:
-    if not file.raw:
+def _kind(old: Concept | None, new: Concept) -> Kind:
+    if old is None:
         return "added"
-    old, now = (parse_frontmatter(raw) for raw in (file.raw, new))
-    if old.metadata.get("status") != now.metadata.get("status"):
-        return "deprecated" if now.metadata.get("status") == DEPRECATED else "restored"
-    same = {key for key in now.metadata if old.metadata.get(key) == now.metadata[key]}
-    differing = ({*old.metadata, *now.metadata} - same) - {"content_hash"}
-    if differing == {"sources"}:
-        return "moved"
-    return "linked" if differing <= {"see_also"} else "changed"
+    if old.status != new.status and DEPRECATED in (old.status, new.status):
+        return "deprecated" if new.status == DEPRECATED else "restored"
+    if old.model_copy(update={"sources": new.sources}) == new:
+        # A link's text may follow another concept's title, too.
+        return "linked" if old == new else "moved"
+    return "linked" if old.model_copy(update={"see_also": new.see_also, "sources": new.sources}) == new else "changed"
 
 
 def summary(changes: Mapping[str, Change]) -> str:
