@@ -17,10 +17,12 @@ from knowledge_okf.sources import SourceText
 #: Between titles in `SourceRef.section`.
 ABOVE: Final = " > "
 _MAX_DESCRIPTION = 200
+_MAX_BLOCK = 600
 _MAX_LINKS = 50
-_FENCED = re.compile(r"^(`{3,})[^\n]*\n.*?^\1`*$|^(~{3,})[^\n]*\n.*?^\2~*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"(`{3,}|~{3,})[^\n]*\n")
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s|\Z)|[。！？])", re.DOTALL)
-_MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)|[`*\\]+|^[>#|\- ]+", re.MULTILINE)
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
+_NO_MARKUP = str.maketrans("", "", "`*\\")
 
 
 def producer() -> str:
@@ -104,9 +106,16 @@ def tasks_of(outline: Outline) -> list[Task]:
 
 def first_sentence(text: str) -> str:
     """The first sentence of markdown as plain text, on one line; empty where there is none."""
-    start = _FENCED.sub("", text[:4000]).lstrip()
-    block = start.partition("\n\n")[0]
-    plain = " ".join(_MARKUP.sub(lambda found: found[1] or "", block).split())
+    text = text.lstrip()
+    # Code says nothing of itself.
+    while fence := _FENCE.match(text):
+        _, _, text = text[fence.end() :].partition(f"\n{fence[1]}")
+        text = text.lstrip("`~ \n\t")
+    block = text[: text.find("\n\n") if "\n\n" in text[:_MAX_BLOCK] else _MAX_BLOCK]
+    if "](" in block:
+        block = _LINK.sub(r"\1", block)
+    plain = " ".join([line.lstrip("># |-") for line in block.split("\n")])
+    plain = " ".join(plain.translate(_NO_MARKUP).split())
     found = _SENTENCE.match(plain)
     said = found[0].strip() if found else plain
     return said if len(said) <= _MAX_DESCRIPTION else f"{said[: _MAX_DESCRIPTION - 1].rstrip()}…"

@@ -19,7 +19,7 @@ _BLANK_LINES = re.compile("\n{3,}")
 _TICKS = re.compile("`+")
 # What a line of text must not begin with, or it would be a heading, code, a quote or a rule.
 _BLOCK = re.compile(r"\x02(#{1,6}(?=[ \x02]|\Z)|```|~~~|>|(?:[-=*_] ?){3,}(?=\x02|\Z))")
-_BLANKS = "\n\t\r\f\v\xa0\x1f"
+_THREE: Final = f"{PARAGRAPH}{LINE}"
 _POINTED = re.compile(r"`[^`\n]*`|<(?=[a-zA-Z/!?])")
 _UNSAFE_IN_TARGET = re.compile(r"[\s()<>\\]")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
@@ -46,15 +46,15 @@ class _Pieces:
         #: What is left of the source's texts.
         self.texts = self.source.copy()
         meanings = TagMeanings()
-        found = [meanings[tag] for tag in self.tags]
-        self.shown = [each if isinstance(each, str) else "" for each in found]
+        #: What is shown in the place of each tag.
+        self.shown = [meanings[tag] for tag in self.tags]
         self.base = base
         self.title = ""
         self.headings: list[_Heading] = []
         #: Index of the tag, and the anchor that is there or led to.
         self.links: list[tuple[int, str]] = []
         self.anchors: list[tuple[int, str]] = []
-        self._read([(at, each) for at, each in enumerate(found) if not isinstance(each, str)])
+        self._read([(at, each) for at, each in enumerate(self.shown) if type(each) is Special])
 
     def _read(self, specials: list[tuple[int, Special]]) -> None:
         code, target, template, depth = -1, "", 0, 0
@@ -93,10 +93,8 @@ class _Pieces:
     def _text(self, at: int, special: Special) -> None:
         if special.kind == "title":
             self.title = self.title or " ".join(special.value.split())
-            return
-        if special.anchor:
+        elif special.anchor:
             self.anchors.append((at, special.anchor))
-        self.shown[at] = special.value
 
     def _target(self, at: int, special: Special) -> str:
         """Where a link leads, as it may stand in markdown; empty for none."""
@@ -269,15 +267,17 @@ def _prose(text: str) -> str:
 
 def _in_lines(text: str) -> str:
     """Blanks made one, none left around the signs for lines: one in front, elsewhere no more than two together."""
-    for blank in _BLANKS:
-        if blank in text:
-            text = text.replace(blank, " ")
-    text = LINE.join([line.strip(" ") for line in text.split(LINE)])
-    # Each pass halves them at least.
-    for many, few in (("  ", " "), (f"{PARAGRAPH}{LINE}", PARAGRAPH)):
-        while many in text:
-            text = text.replace(many, few)
-    return LINE + text.strip(LINE)
+    # Between blocks there mostly is the end of a line in the source, and nothing else.
+    text = text.replace(f"{LINE}\n{LINE}", PARAGRAPH)
+    text = LINE.join([" ".join(line.split()) for line in _few(text).split(LINE)])
+    return LINE + _few(text).strip(LINE)
+
+
+def _few(text: str) -> str:
+    """No more than two signs for lines together."""
+    while _THREE in text:
+        text = text.replace(_THREE, PARAGRAPH)
+    return text
 
 
 def _fenced(text: str) -> str:

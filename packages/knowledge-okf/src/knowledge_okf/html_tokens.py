@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from typing import Final, NamedTuple
+from typing import Final, Self
 
 # Quotes count only behind `=`, where a value is expected.
 _ATTRIBUTES = r"""[^>=]*(?:=(?:\s*"[^"]*"|\s*'[^']*'|(?!\s*["']))[^>=]*)*"""
@@ -36,17 +36,23 @@ _ID = re.compile(r"""\s(?:id|name)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""",
 _RAW_TEXT = re.compile(r">(.*)</[^<]*\Z", re.DOTALL)
 
 
-class Special(NamedTuple):
-    """A tag that has to be looked at in its place."""
+class Special(str):
+    """A tag that has to be looked at in its place; as a text it is what it shows until then."""
 
-    #: `heading`, `/heading`, `pre`, `/pre`, `a`, `/a`, `template`, `/template`, `title`, `text`, `block`.
+    #: `heading`, `/heading`, `pre`, `/pre`, `a`, `/a`, `template`, `/template`, `title`, `block`.
     kind: str
     #: Of a heading.
-    level: int = 0
-    #: Of a link where it leads to, of others the text that stands in it.
-    value: str = ""
+    level: int
+    #: Of a link where it leads to, of a title its text.
+    value: str
     #: Its `id`, by which links find it.
-    anchor: str = ""
+    anchor: str
+
+    def __new__(cls, kind: str, *, shown: str = "", level: int = 0, value: str = "", anchor: str = "") -> Self:
+        """A tag of that kind."""
+        self = super().__new__(cls, shown)
+        self.kind, self.level, self.value, self.anchor = kind, level, value, anchor
+        return self
 
 
 #: Stand for the end of a line and of a paragraph; no HTML holds the signs.
@@ -66,10 +72,10 @@ _NOTHING = ("", "")
 _VISIBLE_RAW = frozenset({"textarea", "xmp", "noembed", "noframes"})
 
 
-class TagMeanings(dict[str, "str | Special"]):
-    """What each tag, as it is written, stands for; worked out once for all that are written alike."""
+class TagMeanings(dict[str, str]):
+    """What each tag, as it is written, shows; worked out once for all that are written alike."""
 
-    def __missing__(self, tag: str) -> str | Special:
+    def __missing__(self, tag: str) -> str:
         meaning = _meaning(tag)
         # Links are all different: keeping them would only take memory.
         if len(tag) < 32:
@@ -77,29 +83,34 @@ class TagMeanings(dict[str, "str | Special"]):
         return meaning
 
 
-def _meaning(tag: str) -> str | Special:
+def _meaning(tag: str) -> str:
     if tag.startswith('<a href="') and tag.endswith('">') and tag.count('"') == 2 and "&" not in tag:
-        return Special("a", 0, tag[9:-2].strip())
-    if tag.startswith("<a "):
-        return Special("a", 0, _value(_HREF, tag), _value(_ID, tag) if "id=" in tag or "name=" in tag else "")
+        return Special("a", value=tag[9:-2].strip())
     named = _NAME.match(tag)
     if named is None:
         return ""
     name = named[1].lower()
     closing = tag[1] == "/"
     if len(name) == 2 and name[0] == "h" and name[1] in "123456":
-        return Special("/heading" if closing else "heading", int(name[1]), "", "" if closing else _value(_ID, tag))
-    if name == "img" and not closing:
+        anchor = "" if closing else _value(_ID, tag)
+        return Special("/heading" if closing else "heading", level=int(name[1]), anchor=anchor)
+    if closing:
+        return Special(f"/{name}") if name in _SPECIAL else _SHOWN.get(name, _NOTHING)[1]
+    if name == "img":
         return html.escape(_value(_ALT, tag), quote=False)
-    if name in _ANCHORED and not closing and "id=" in tag:
-        return Special("block", 0, PARAGRAPH, _value(_ID, tag))
+    if name in _ANCHORED and "id=" in tag:
+        return Special("block", shown=PARAGRAPH, anchor=_value(_ID, tag))
     if name in _SPECIAL:
-        return Special(f"/{name}") if closing else Special(name, 0, _value(_HREF, tag), _value(_ID, tag))
-    if not closing and (name == "title" or name in _VISIBLE_RAW):
-        inner = _RAW_TEXT.search(tag)
-        text = inner[1] if inner else tag.partition(">")[2]
-        return Special("title", 0, html.unescape(text)) if name == "title" else Special("text", 0, text)
-    return _SHOWN.get(name, _NOTHING)[closing]
+        return Special(name, value=_value(_HREF, tag), anchor=_value(_ID, tag))
+    if name == "title":
+        return Special("title", value=html.unescape(_inner(tag)))
+    return _inner(tag) if name in _VISIBLE_RAW else _SHOWN.get(name, _NOTHING)[0]
+
+
+def _inner(element: str) -> str:
+    """What stands in an element that holds no markup."""
+    found = _RAW_TEXT.search(element)
+    return found[1] if found else element.partition(">")[2]
 
 
 def _value(pattern: re.Pattern[str], tag: str) -> str:

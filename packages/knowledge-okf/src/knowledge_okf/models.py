@@ -10,7 +10,7 @@ from pydantic import AfterValidator, JsonValue, model_validator
 
 from knowledge_engine.errors import ConflictError, NotFoundError
 from knowledge_engine.models import ByteSpan, Value
-from knowledge_okf.names import RESERVED, folder_problem
+from knowledge_okf.names import RESERVED, folder_problem, is_concept_id
 
 OKF_VERSION: Final = "0.2"
 STABLE: Final = "stable"
@@ -41,6 +41,8 @@ KNOWN_KEYS: Final = frozenset(
 
 def _check_id(text: str) -> str:
     """Ids read from bundles of others may hold more than those made here, but nothing that is no file's name."""
+    if is_concept_id(text):
+        return text
     if not text or text in RESERVED or "/" in text or folder_problem(text):
         raise ValueError("an id is the name of a file, and not index or log")
     return text
