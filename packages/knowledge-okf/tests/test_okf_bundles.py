@@ -161,7 +161,7 @@ def test_concepts_lead_to_each_other_by_links_that_programs_follow(tmp_path: Pat
     two = Concept(id="two", title="", folder="two words")
     BundleSerializer().serialize(KnowledgeGraph(concepts=(one, two)), tmp_path)
     text = (tmp_path / "f/one.md").read_text()
-    assert text.endswith("text\n\n\n<!-- see also -->\nSee also: [two](/two%20words/two.md)\n")
+    assert text.endswith("text\n\n\nSee also: [two](/two%20words/two.md)\n")
 
 
 def test_text_that_a_person_puts_behind_the_links_is_kept_as_text() -> None:
@@ -302,9 +302,17 @@ def test_no_bundle_and_no_folder_are_told_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1}', b"[" * 100_000, b"\xff"]
-    + [b'{"version": 1, "title": 5, "order": [], "sections": [], "indexes": {}}']
-    + [b'{"version": 1, "title": "", "order": 5, "sections": [], "indexes": []}'],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"version": 2}',
+        b'{"version": 1}',
+        b"[" * 100000,
+        b"\xff",
+        b'{"version": 1, "title": 5, "order": [], "sections": [], "indexes": {}}',
+        b'{"version": 1, "title": "", "order": 5, "sections": [], "indexes": []}',
+    ],
 )
 def test_damaged_notes_are_as_good_as_none(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / KEPT).write_bytes(damage)

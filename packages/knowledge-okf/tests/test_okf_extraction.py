@@ -199,7 +199,7 @@ def test_a_bad_item_is_rejected_with_a_reason_and_the_good_one_stays(stub: Any, 
         ),
         max_leaves=12,
     )
-)  # noqa: E501
+)
 def test_no_item_of_any_shape_is_a_crash(item: Any) -> None:
     class Model:
         name = "any"

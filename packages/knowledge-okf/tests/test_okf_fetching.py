@@ -237,8 +237,15 @@ def test_settings_come_from_the_environment() -> None:
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("MAX_BODY_SIZE", "0"), ("MAX_BODY_SIZE", "1.5"), ("REQUEST_TIMEOUT", "nan"), ("MAX_RETRIES", "-1")]
-    + [("REQUEST_TIMEOUT", "x"), ("MAX_RETRIES", "1e9"), ("REQUEST_TIMEOUT", "inf")],
+    [
+        ("MAX_BODY_SIZE", "0"),
+        ("MAX_BODY_SIZE", "1.5"),
+        ("REQUEST_TIMEOUT", "nan"),
+        ("MAX_RETRIES", "-1"),
+        ("REQUEST_TIMEOUT", "x"),
+        ("MAX_RETRIES", "1e9"),
+        ("REQUEST_TIMEOUT", "inf"),
+    ],
 )
 def test_a_wrong_setting_is_named(variable: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=f"KNOWLEDGE_{variable}"):

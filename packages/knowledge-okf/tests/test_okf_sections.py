@@ -13,9 +13,45 @@ from knowledge_okf.sections import Outline, heading_paths, parents, split_markdo
 from knowledge_okf.sources import SourceText, split_source
 
 PIECES = st.sampled_from(
-    ["<h1>", "</h1>", "<h2 id='a'>", "</h2 >", "<h3", ">", "<!--", "-->", "<p>", "</p>", "<script>", "</script>"]
-    + ["<pre>", "</pre>", "<template>", "</template>", "<a href='#a'>", "</a>", "text ", "ä水", "&lt;", "&amp", "\n"]
-    + ["<", "</", "'", '"', "=", "<br>", "<li>", "<td>", "<title>", "</title>", "<textarea>", "\x00", "\x01", "\x02"]
+    [
+        "<h1>",
+        "</h1>",
+        "<h2 id='a'>",
+        "</h2 >",
+        "<h3",
+        ">",
+        "<!--",
+        "-->",
+        "<p>",
+        "</p>",
+        "<script>",
+        "</script>",
+        "<pre>",
+        "</pre>",
+        "<template>",
+        "</template>",
+        "<a href='#a'>",
+        "</a>",
+        "text ",
+        "ä水",
+        "&lt;",
+        "&amp",
+        "\n",
+        "<",
+        "</",
+        "'",
+        '"',
+        "=",
+        "<br>",
+        "<li>",
+        "<td>",
+        "<title>",
+        "</title>",
+        "<textarea>",
+        "\x00",
+        "\x01",
+        "\x02",
+    ]
 )
 
 

@@ -16,7 +16,7 @@ from knowledge_engine.models import ByteSpan, DocumentIssue, Metadata
 from knowledge_okf.models import KNOWN_KEYS, STABLE, Concept, SourceRef, Stamp, as_extra, from_extra
 
 #: Begins the line of links to other concepts, which is not part of the body.
-SEE_ALSO: Final = "\n\n<!-- see also -->\nSee also: "
+SEE_ALSO: Final = "\n\nSee also: "
 _LINK = r"\[(?:[^\\\[\]]|\\.)*\]\([^()\s]*\)"
 _LINKS = re.compile(rf"(?:{_LINK}(?:, {_LINK})*)?\n")
 _HASH_LINE = re.compile(rb"^content_hash:[^\n]*\n", re.MULTILINE)
