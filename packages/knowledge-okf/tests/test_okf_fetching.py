@@ -57,7 +57,7 @@ class Site:
 @pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
-    thread = threading.Thread(target=site.server.serve_forever)
+    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield site
     site.server.shutdown()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -151,7 +153,8 @@ def remove(ctx: click.Context, ids: tuple[str, ...], bundle_dir: str) -> None:
     from knowledge_okf.sdk import Knowledge
 
     session = ctx.find_object(Session) or Session()
-    left, unknown = Knowledge("none", environ=session.environ).remove_with_unknowns(ids, bundle_dir)
+    with _same_directory():
+        left, unknown = Knowledge("none", environ=session.environ).remove_with_unknowns(ids, bundle_dir)
     removed = len(set(ids)) - len(unknown)
     if session.json:
         write_json({"removed": removed, "written": left, "unknown": list(unknown)})
@@ -244,16 +247,28 @@ def _knowledge(session: Session, paths: tuple[tuple[str, str], ...], concurrency
 
     model = session.options.get("model")
     bar = _Bar()
+    with _same_directory():
+        try:
+            yield Knowledge(
+                str(model) if model else None,
+                dict(paths),
+                environ=session.environ,
+                concurrency=concurrency,
+                progress=bar.show,
+            )
+        finally:
+            bar.clear()
+
+
+@contextmanager
+def _same_directory() -> Iterator[None]:
+    """The working directory is what it was by name: the folder of that name may have been replaced."""
+    here = Path.cwd()
     try:
-        yield Knowledge(
-            str(model) if model else None,
-            dict(paths),
-            environ=session.environ,
-            concurrency=concurrency,
-            progress=bar.show,
-        )
+        yield
     finally:
-        bar.clear()
+        with suppress(OSError):
+            os.chdir(here)
 
 
 class _Bar:

@@ -18,6 +18,7 @@ from knowledge_okf.sources import SourceText
 ABOVE: Final = " > "
 _MAX_DESCRIPTION = 200
 _MAX_BLOCK = 600
+_MAX_TITLE = 300
 _MAX_LINKS = 50
 _FENCE = re.compile(r"(`{3,}|~{3,})[^\n]*\n")
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s|\Z)|[。！？])", re.DOTALL)
@@ -97,11 +98,16 @@ def tasks_of(outline: Outline) -> list[Task]:
     for index, (section, titles) in enumerate(zip(outline.sections, heading_paths(outline.sections), strict=True)):
         if not section.text.strip() and not (section.level and section.title):
             continue
-        path = ABOVE.join(titles)
+        path = ABOVE.join(map(shortened, titles))
         digest = section_hash(path, section.text)
         before = seen[digest] = seen.get(digest, -1) + 1
         tasks.append(Task(index, section, path, section_hash(path, section.text, before) if before else digest))
     return tasks
+
+
+def shortened(title: str) -> str:
+    """A title as a frontmatter can hold it."""
+    return title if len(title) <= _MAX_TITLE else f"{title[: _MAX_TITLE - 1]}…"
 
 
 def first_sentence(text: str) -> str:
@@ -165,7 +171,7 @@ def finish(
             tags=draft.tags,
             body=draft.body,
             folder=folder_of(draft.tags, path_map),
-            source=outline.title,
+            source=shortened(outline.title),
             source_url=source.url,
             see_also=links.of(draft, own),
             sources=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knowledge_okf.extraction import Draft, Extraction, Task, first_sentence, producer
+from knowledge_okf.extraction import Draft, Extraction, Task, first_sentence, producer, shortened
 from knowledge_okf.names import slug
 from knowledge_okf.sections import Outline, heading_paths
 from knowledge_okf.sources import SourceText
@@ -39,14 +39,15 @@ class HeadingExtractor:
                 if title not in slugs:
                     slugs[title] = slug(title)
                 tags.append(slugs[title])
-            title = section.title or outline.title
+            title = shortened(section.title or outline.title)
             drafts.append(
                 Draft(
                     task,
                     # What stands before the first heading leaves the plain name to that heading.
                     slug(title) if section.level or len(sections) == 1 else f"{slug(title)[:60]}-start",
                     title,
-                    first_sentence(section.text) or _covers(title, [sections[index].title for index in inside]),
+                    first_sentence(section.text)
+                    or _covers(title, [shortened(sections[index].title) for index in inside]),
                     tuple(dict.fromkeys(tags)),
                     f"{section.text}\n" if section.text else "",
                     leads_to=(*above, *linked, *inside),
@@ -58,4 +59,4 @@ class HeadingExtractor:
 def _covers(title: str, inside: Sequence[str]) -> str:
     """What is said of a section that only holds others."""
     named = [each for each in inside if each][:5]
-    return f"{title}: {', '.join(named)}." if named else f"{title}."
+    return " ".join((f"{title}: {', '.join(named)}." if named else f"{title}.").split())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from knowledge_engine.errors import (
+    ConfigurationError,
     ConflictError,
     FetchError,
     KnowledgeError,
@@ -17,18 +18,20 @@ from knowledge_engine.errors import (
     UnavailableError,
 )
 from knowledge_okf.concept_files import ConceptFile
-from knowledge_okf.extraction import Extraction, Extractor, Task, finish, tasks_of
+from knowledge_okf.extraction import Extraction, Extractor, Task, finish, shortened, tasks_of
 from knowledge_okf.indexes import log_entry, named
 from knowledge_okf.kept import KEPT, Kept, read_kept, render_kept
 from knowledge_okf.models import Concept, FailedSection, KnowledgeGraph, Rejected
 from knowledge_okf.names import NO_PATHS, check_path_map
 from knowledge_okf.planning import Change, Kind, State, diff_of, summary
-from knowledge_okf.reading import LOG, PROPOSED, Bundle, load_bundle, root_of, title_of
+from knowledge_okf.reading import INDEX, LOG, PROPOSED, Bundle, load_bundle, root_of, title_of
 from knowledge_okf.sections import Outline
 from knowledge_okf.serializer import BundleSerializer, Clock, gone, now
 from knowledge_okf.sources import SourceText, split_source
 from knowledge_okf.swapping import locked, replace_folder, state_of
 
+#: A folder with more files is none that somebody meant for a bundle.
+_MAX_FOREIGN = 1000
 #: Makes the extractor for a bundle's folder, beside which it may keep things; None where nothing is written.
 MakeExtractor = Callable[[Path | None], Extractor]
 
@@ -88,16 +91,16 @@ class KnowledgeBundleManager:
         """Makes a new bundle. Other files that are in the folder stay.
 
         Raises:
-            ConflictError: When there is a bundle already.
+            ConflictError: When there is a bundle already, or a folder of many other files.
             FetchError: When the source holds no text.
             UnavailableError, ProviderError: When no section could be read.
             ReadOnlyError, StorageFullError, BusyError: For what their names say; nothing was written.
         """
-        root = Path(os.path.realpath(root_of(output)))
-        before = state_of(root) if root.exists() else {}
+        root = place_of(output)
+        before = state_of(root, _MAX_FOREIGN)
         if any(path.endswith(".md") for path in before):
             raise ConflictError(
-                f"{os.fspath(output)!r} holds documents already",
+                f"{root.name!r} holds documents already",
                 mend="Use `knowledge update`, with --replace to write all of it anew, or name another folder.",
             )
         graph, hashes, count = self._all_of(source, root)
@@ -144,9 +147,10 @@ class KnowledgeBundleManager:
             ConflictError: When it was changed meanwhile; nothing was written.
             UnavailableError, ProviderError, ReadOnlyError, StorageFullError, BusyError: As `create`.
         """
-        root = Path(os.path.realpath(root_of(bundle)))
+        root = place_of(bundle)
         with locked(root):  # puts right what a process left that died
-            before = state_of(root) if root.exists() else {}
+            _require_bundle(root)
+            before = state_of(root)
         loaded = load_bundle(root)
         if replace:
             return self._replace(source, root, before, loaded, dry_run=dry_run)
@@ -165,7 +169,7 @@ class KnowledgeBundleManager:
         state.drop_links([own for own in loaded.concepts if own not in state.files])
         done = {task.hash for task in tasks if task.place not in found.failed_tasks}
         order = _source_order(state, tasks)
-        changes = self._finished(state, outline.title, order, done, "Update", found)
+        changes = self._finished(state, shortened(outline.title), order, done, "Update", found)
         return self._written(
             root, before, changes, _of_state(state, outline.title, order, found), len(changed), dry_run
         )
@@ -259,9 +263,10 @@ class KnowledgeBundleManager:
             NotFoundError: When there is no bundle.
             ConflictError, ReadOnlyError, StorageFullError, BusyError: For what their names say.
         """
-        root = Path(os.path.realpath(root_of(bundle)))
+        root = place_of(bundle)
         with locked(root):
-            before = state_of(root) if root.exists() else {}
+            _require_bundle(root)
+            before = state_of(root)
             loaded = load_bundle(root)
             found = {each: _named(loaded, each) for each in dict.fromkeys(ids)}
             state = State(loaded, read_kept(loaded.root))
@@ -276,6 +281,31 @@ class KnowledgeBundleManager:
                 changes = self._finished(state, title, order, sections, "Removal")
                 replace_folder(root, {change.path: change.new for change in changes}, before)
         return len(state.files), tuple(each for each, own in found.items() if own is None)
+
+
+def place_of(folder: str | os.PathLike[str]) -> Path:
+    """Where a bundle really is.
+
+    Raises:
+        ConfigurationError: For what cannot be a bundle's folder.
+    """
+    root = Path(os.path.realpath(root_of(folder)))
+    if root.parent == root:
+        raise ConfigurationError("The root of all folders is no bundle", mend="Name a folder of its own for it.")
+    if root.exists() and not root.is_dir():
+        raise ConfigurationError(f"{os.fspath(folder)!r} is no folder", mend="Name another one.")
+    return root
+
+
+def _require_bundle(root: Path) -> None:
+    """Looks before all of a folder is read: it may be somebody's home.
+
+    Raises:
+        NotFoundError: When nothing says that it is a bundle.
+    """
+    if (root / KEPT).exists() or any(root.glob("*.md")) or any(root.glob(f"*/{INDEX}")):
+        return
+    raise NotFoundError(f"There is no bundle in {root.name!r}", mend="Make one by `knowledge create INPUT OUTPUT`.")
 
 
 def _sections_of(source: SourceText) -> tuple[Outline, list[Task]]:
@@ -318,7 +348,9 @@ def _require_some(found: Extraction, tasks: Sequence[Task]) -> None:
 
 
 def _graph(title: str, concepts: Iterable[Concept], found: Extraction) -> KnowledgeGraph:
-    return KnowledgeGraph(title=title, concepts=tuple(concepts), failed=found.failed, rejected=found.rejected)
+    return KnowledgeGraph(
+        title=shortened(title), concepts=tuple(concepts), failed=found.failed, rejected=found.rejected
+    )
 
 
 def _of_state(state: State, title: str, order: Iterable[str], found: Extraction) -> KnowledgeGraph:

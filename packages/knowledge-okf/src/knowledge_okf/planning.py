@@ -83,7 +83,14 @@ class State:
             elif ref is not None or _of_seed(file):
                 free[own] = (ref.section if ref else "", file.concept.title)
         known = {place: own for own, place in free.items()}
-        return Taken(frozenset(set(self.files) - set(free)), known, by_section)
+        return Taken(frozenset((set(self.files) - set(free)) | self._names_in_use()), known, by_section)
+
+    def _names_in_use(self) -> set[str]:
+        """Names of what lies there and is no concept: files without a type, links, folders; in any folder, any case."""
+        concepts = {file.path for file in self.files.values()}
+        paths = {*self.bundle.files, *(issue.path for issue in self.bundle.issues)} - concepts
+        parts = {part for path in paths for part in path.split("/") if part.lower().endswith(".md")}
+        return {part[: -len(".md")].lower() for part in parts}
 
     def put(self, concept: Concept) -> None:
         """A new text for a concept: in its place, or beside the file that a person changed."""

@@ -13,7 +13,7 @@ from knowledge_okf.answers import AnswerFolder
 from knowledge_okf.extraction import Extractor
 from knowledge_okf.headings import HeadingExtractor
 from knowledge_okf.llm import LLMExtractor, Progress
-from knowledge_okf.manager import KnowledgeBundleManager, Report
+from knowledge_okf.manager import KnowledgeBundleManager, Report, place_of
 from knowledge_okf.models import KnowledgeGraph
 from knowledge_okf.names import NO_PATHS
 from knowledge_okf.serializer import Clock, now
@@ -94,8 +94,10 @@ class Knowledge:
             graph = self.manager.extract(text)
             self.report = Report(graph)
             return graph
-        self.report = self.manager.create(text, output)
-        _forget_answers(output)
+        # Where the folder is the working directory, its name leads elsewhere once it is replaced.
+        place = place_of(output)
+        self.report = self.manager.create(text, place)
+        AnswerFolder.beside(place).clear()
         return self.report.graph
 
     def create_bundle(self, source: str | os.PathLike[str], out: str | os.PathLike[str]) -> KnowledgeGraph:
@@ -116,9 +118,10 @@ class Knowledge:
         See `KnowledgeBundleManager.update`; `report` says what was changed.
         """
         text = self.read_source(source)
-        self.report = self.manager.update(text, bundle, prune=prune, replace=replace, dry_run=dry_run)
+        place = place_of(bundle)
+        self.report = self.manager.update(text, place, prune=prune, replace=replace, dry_run=dry_run)
         if not dry_run:
-            _forget_answers(bundle)
+            AnswerFolder.beside(place).clear()
         return self.report.graph
 
     def remove(self, ids: Iterable[str], bundle: str | os.PathLike[str]) -> int:
@@ -132,8 +135,3 @@ class Knowledge:
     def remove_with_unknowns(self, ids: Iterable[str], bundle: str | os.PathLike[str]) -> tuple[int, tuple[str, ...]]:
         """Takes concepts out of a bundle: how many are left, and the ids that are not there."""
         return self.manager.remove_with_unknowns(ids, bundle)
-
-
-def _forget_answers(bundle: str | os.PathLike[str]) -> None:
-    """What was kept for a bundle is in it now."""
-    AnswerFolder.beside(Path(os.path.realpath(bundle))).clear()

@@ -40,10 +40,18 @@ _NEW, _OLD = ".new-", ".old-"
 State = Mapping[str, tuple[object, ...]]
 
 
-def state_of(root: Path) -> dict[str, tuple[object, ...]]:
-    """What lies below a folder, to tell later whether anything changed; empty for none."""
+def state_of(root: Path, most: int | None = None) -> dict[str, tuple[object, ...]]:
+    """What lies below a folder, to tell later whether anything changed; empty for none.
+
+    Raises:
+        ConflictError: When it is more than `most` files and folders.
+    """
     found: dict[str, tuple[object, ...]] = {}
     for path in _walk(root):
+        if len(found) == most:
+            raise ConflictError(
+                f"{root.name!r} holds many other files", mend="Name a folder of its own for the bundle."
+            )
         status = path.lstat()
         name = os.fspath(path.relative_to(root))
         if stat.S_ISDIR(status.st_mode):
@@ -152,6 +160,8 @@ def _fill(new: Path, root: Path, files: Mapping[str, bytes | None]) -> None:
     for path in _walk(root):
         name = os.fspath(path.relative_to(root))
         if name in files:
+            if files[name] is not None and (path.is_symlink() or not path.is_file()):
+                raise ConflictError(f"{name!r} is in the way: it is a link or a folder", mend="Move it elsewhere.")
             continue
         target = new / name
         if path.is_dir() and not path.is_symlink():

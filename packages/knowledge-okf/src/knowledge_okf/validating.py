@@ -19,9 +19,7 @@ from knowledge_okf.reading import INDEX, LOG, PROPOSED, Bundle, load_bundle
 from knowledge_okf.serializer import Clock, now
 
 #: Issues of these codes break the format; all others are about good order.
-NOT_CONFORMANT: Final = frozenset(
-    {"frontmatter-missing", "missing-type", "frontmatter-invalid", "index-form", "log-form"}
-)
+NOT_CONFORMANT: Final = frozenset({"frontmatter-missing", "missing-type", "index-form", "log-form"})
 #: Versions whose bundles are read.
 VERSIONS: Final = frozenset({"0.1", "0.2", "0.3"})
 _OLD_INDEX: Final = frozenset({"index", "bundle"})
