@@ -125,3 +125,9 @@ def test_long_ids_that_collide_stay_short() -> None:
     long = slug("x" * 500)
     assert {len(names.take(long)) <= MAX_ID_CHARS for _ in range(1000)} == {True}
     assert "index" in names
+
+
+@pytest.mark.parametrize("field", ["title", "body", "description", "source", "status"])
+def test_halves_of_characters_are_no_text(field: str) -> None:
+    with pytest.raises(ValidationError):
+        Concept(**{"id": "a", "title": "t", field: "x\ud800"})

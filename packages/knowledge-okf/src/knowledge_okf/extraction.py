@@ -21,7 +21,7 @@ _MAX_BLOCK = 600
 _MAX_TITLE = 300
 _MAX_LINKS = 50
 _FENCE = re.compile(r"(`{3,}|~{3,})[^\n]*\n")
-_SENTENCE = re.compile(r".+?(?:[.!?](?=\s|\Z)|[。！？])", re.DOTALL)
+_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[。！？]")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
 _NO_MARKUP = str.maketrans("", "", "`*\\")
 
@@ -122,8 +122,8 @@ def first_sentence(text: str) -> str:
         block = _LINK.sub(r"\1", block)
     plain = " ".join([line.lstrip("># |-") for line in block.split("\n")])
     plain = " ".join(plain.translate(_NO_MARKUP).split())
-    found = _SENTENCE.match(plain)
-    said = found[0].strip() if found else plain
+    found = _SENTENCE_END.search(plain, 1)
+    said = plain[: found.end()] if found else plain
     return said if len(said) <= _MAX_DESCRIPTION else f"{said[: _MAX_DESCRIPTION - 1].rstrip()}…"
 
 

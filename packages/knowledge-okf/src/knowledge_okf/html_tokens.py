@@ -57,7 +57,7 @@ class Special(str):
 
 #: Stand for the end of a line and of a paragraph; no HTML holds the signs.
 LINE: Final = "\x02"
-PARAGRAPH: Final = "\x02\x02"
+PARAGRAPH: Final = "\x03"
 _BLOCKS = (
     "address article aside blockquote body center details dialog dd div dl dt fieldset figcaption figure footer form"
     " header hgroup hr main menu nav ol optgroup option p search section summary table tbody tfoot thead ul caption"

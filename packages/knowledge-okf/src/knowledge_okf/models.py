@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, JsonValue, model_validator
+from pydantic import AfterValidator, JsonValue, StringConstraints, model_validator
 
 from knowledge_engine.errors import ConflictError, NotFoundError
 from knowledge_engine.models import ByteSpan, Value
@@ -54,12 +54,8 @@ def _check_folder(text: str) -> str:
     return text
 
 
-def _check_utf8(text: str) -> str:
-    text.encode()
-    return text
-
-
-Text = Annotated[str, AfterValidator(_check_utf8)]
+#: Length limits have pydantic look at the characters: halves of pairs, which UTF-8 has no bytes for, are refused.
+Text = Annotated[str, StringConstraints(min_length=0)]
 #: Unknown keys with their values as JSON, sorted by key.
 Extra = tuple[tuple[str, str], ...]
 
