@@ -71,6 +71,21 @@ def test_headings_alone_make_linked_concepts() -> None:
     assert found[3].tags == ("pump",)
 
 
+def test_links_inside_of_the_document_lead_to_files() -> None:
+    text = "# A\n\n[b](#b) `[b](#b)` [no](#nowhere) [open](#b\n\n```\n[b](#b)\n```\n\n[b](#b)\n\n## B\n\n[a](#a)\n"
+    found = by_headings(text, path_map=check_path_map({"a": "two words"}))
+    assert (
+        found[0].body
+        == text.partition("\n\n## B")[0]
+        .removeprefix("# A\n\n")
+        .replace("[b](#b)", "[b](/two%20words/b.md)")
+        .replace("`[b](/two%20words/b.md)`", "`[b](#b)`")
+        .replace("```\n[b](/two%20words/b.md)", "```\n[b](#b)")
+        + "\n"
+    )
+    assert found[1].body == "[a](/a.md)\n"
+
+
 def test_headings_alone_make_the_same_concepts_each_time() -> None:
     text = "# A\n\n## Setup\none\n## Setup\ntwo\n## setup!\nthree\n## Setup 1\nfour\n## Index\nfive\n"
     found = by_headings(text)

@@ -271,6 +271,15 @@ def test_a_concept_stays_in_its_folder(make: Make, guide: Path, bundle: Path) ->
     assert not (bundle / "install.md").exists()
 
 
+def test_new_text_leads_to_the_files_that_are_there(make: Make, guide: Path, bundle: Path) -> None:
+    make(path_map={"pump-guide": "pumps"}).create(guide, bundle)
+    assert "[install](/pumps/install.md)" in (bundle / "pumps/wiring.md").read_text()
+    change(guide, "Connect the supply", "Connect the mains")
+    make().update(guide, bundle)
+    assert "mains to terminals 1 and 2. See [install](/pumps/install.md)" in (bundle / "pumps/wiring.md").read_text()
+    assert "dead-link" not in {issue.code for issue in validate_bundle(bundle).issues}
+
+
 def test_a_dry_run_shows_the_text_and_writes_nothing(make: Make, guide: Path, bundle: Path) -> None:
     make().create(guide, bundle)
     change(guide, "flat base", "level base")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Final, NamedTuple, Protocol
+from urllib.parse import quote, unquote
 
 from knowledge_engine.models import ByteSpan
 from knowledge_okf.models import Concept, FailedSection, Rejected, SourceRef, Stamp
@@ -136,6 +137,8 @@ class Taken(NamedTuple):
     known: Mapping[tuple[str, str], str] = {}
     #: Ids of the concepts that each section, by its hash, has.
     by_section: Mapping[str, Sequence[str]] = {}
+    #: Where the file of each concept is, by id.
+    paths: Mapping[str, str] = {}
 
 
 def finish(
@@ -162,6 +165,9 @@ def finish(
     wanted = _kept_ids(extraction.drafts, taken, names)
     ids = [name if name else names.take(draft.wanted) for name, draft in zip(wanted, extraction.drafts, strict=True)]
     links = _Links(extraction.drafts, ids, outline, taken)
+    folders = [folder_of(draft.tags, path_map) for draft in extraction.drafts]
+    paths = {own: f"{folder}/{own}.md" if folder else f"{own}.md" for own, folder in zip(ids, folders, strict=True)}
+    paths |= taken.paths
     stamp = Stamp(by=extraction.by or producer(), at=at)
     return [
         Concept(
@@ -169,8 +175,8 @@ def finish(
             title=draft.title,
             description=draft.description,
             tags=draft.tags,
-            body=draft.body,
-            folder=folder_of(draft.tags, path_map),
+            body=_with_paths(draft.body, lambda anchor: paths.get(links.at(anchor), "")),
+            folder=folder,
             source=shortened(outline.title),
             source_url=source.url,
             see_also=links.of(draft, own),
@@ -186,8 +192,21 @@ def finish(
             ),
             generated=stamp,
         )
-        for draft, own in zip(extraction.drafts, ids, strict=True)
+        for draft, own, folder in zip(extraction.drafts, ids, folders, strict=True)
     ]
+
+
+def _with_paths(body: str, lead: Callable[[str], str]) -> str:
+    """Markdown whose links inside of the document lead to the files of concepts; those in code stay as they are."""
+    first, *parts = body.split("](#")
+    out, ticks, line = [first], first.count("```"), first.rpartition("\n")[2]
+    for part in parts:
+        anchor, closed, rest = part.partition(")")
+        path = "" if ticks % 2 or line.count("`") % 2 or not closed else lead(unquote(anchor))
+        out.append(f"](/{quote(path)}){rest}" if path else f"](#{part}")
+        ticks += part.count("```")
+        line = part.rpartition("\n")[2] if "\n" in part else line + part
+    return "".join(out)
 
 
 def _kept_ids(drafts: Iterable[Draft], taken: Taken, names: Names) -> list[str]:
@@ -211,9 +230,17 @@ class _Links:
             self._by_title.setdefault(draft.title.casefold(), own)
             self._by_title.setdefault(draft.wanted, own)
             self._by_section.setdefault(draft.task.place, []).append(own)
+        self._anchors: dict[str, int] = {}
+        for index, section in enumerate(outline.sections):
+            for anchor in section.anchors:
+                self._anchors.setdefault(anchor, index)
         if taken.by_section:
             for task in tasks_of(outline):
                 self._by_section.setdefault(task.place, list(taken.by_section.get(task.hash, ())))
+
+    def at(self, anchor: str) -> str:
+        """The id of the first concept of the section that an anchor leads to."""
+        return next(iter(self._by_section.get(self._anchors.get(anchor, -1), ())), "")
 
     def of(self, draft: Draft, own: str) -> tuple[str, ...]:
         found: dict[str, None] = {}

@@ -82,8 +82,9 @@ class State:
                 by_section.setdefault(ref.section_hash, []).append(own)
             elif ref is not None or _of_seed(file):
                 free[own] = (ref.section if ref else "", file.concept.title)
+        paths = {own: file.path for own, file in self.files.items()}
         known = {place: own for own, place in free.items()}
-        return Taken(frozenset((set(self.files) - set(free)) | self._names_in_use()), known, by_section)
+        return Taken(frozenset((set(self.files) - set(free)) | self._names_in_use()), known, by_section, paths)
 
     def _names_in_use(self) -> set[str]:
         """Names of what lies there and is no concept: files without a type, links, folders; in any folder, any case."""
