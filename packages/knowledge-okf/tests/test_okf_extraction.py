@@ -200,6 +200,13 @@ def test_a_bad_item_is_rejected_with_a_reason_and_the_good_one_stays(stub: Any, 
     assert not found.failed
 
 
+def test_more_items_than_any_section_explains_are_not_taken(stub: Any) -> None:
+    found = run(VALVE, stub(lambda prompt: {"concepts": [concept()] * 5000}))
+    assert len(found.drafts) == 200
+    assert [(one.item, one.reason) for one in found.rejected] == [("4800 more", "too-many-items")]
+    assert len({one.id for one in finished(VALVE, found)}) == 200
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(max_size=9),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,6 +147,27 @@ def test_code_that_a_heading_interrupts_ends_there() -> None:
     assert [section.text for section in outline.sections] == ["```\n  one\n```", "two"]
 
 
+def test_code_in_a_heading_ends_it_and_is_not_lost() -> None:
+    outline = html("<h2>A<pre>code</pre>more</h2>text")
+    assert [(each.title, each.text) for each in outline.sections] == [("A", "```\ncode\n```\n\nmoretext")]
+
+
+WORDS = st.lists(
+    st.tuples(PIECES.filter(lambda one: one not in ("<", "</", "<h3", "<!--", "'", '"', "=")), st.booleans())
+)
+
+
+@given(WORDS)
+def test_each_word_that_a_parser_of_html_shows_is_in_a_section(pieces: list[tuple[str, bool]]) -> None:
+    text = "".join(f"{piece} w{at}w " if word else piece for at, (piece, word) in enumerate(pieces))
+    found = " ".join(f"{section.title} {section.text}" for section in html(text).sections)
+    tree = LexborHTMLParser(text)
+    for hidden in tree.css("script, style, template, title"):
+        hidden.decompose()
+    shown = tree.root.text(deep=True) if tree.root else ""
+    assert set(re.findall(r"w\d+w", shown)) <= set(re.findall(r"w\d+w", found))
+
+
 def test_blocks_items_and_cells_stay_apart() -> None:
     text = body("<h2>A</h2><p>one<p>two<ul><li>three<li>four</ul><table><tr><td>5<td>6<tr><td>7</table>a<br>b")
     assert text == "one\n\ntwo\n\n- three\n- four\n\n| 5 | 6\n| 7\n\na\nb"
@@ -180,7 +203,15 @@ def test_anchors_lead_from_the_link_to_the_section() -> None:
     assert set(second.anchors) == {"x", "y", "z"}
 
 
+def test_text_that_holds_no_markup_is_shown_as_it_is() -> None:
+    text = body("<h2>A</h2><textarea title='x > y'>1 </h1> &lt;b> 2</textarea> 3 <xmp>4</xmp><iframe>no</iframe>")
+    assert text == "1 </h1> \\<b> 2 3 4".replace("</h1>", "\\</h1>")
+    assert html("<title lang='>'>T &amp; U</TITLE ><h2>A</h2>").title == "T & U"
+    assert html("<title>never closed").title == "never closed"
+
+
 def test_an_image_is_its_text() -> None:
+    assert titles(html("<h2><img alt='Acme'> <a href=x>valve</a> <code>v1</code></h2>")) == ["Acme valve v1"]
     assert body("<h2>A</h2><img src=x alt='Pump &amp; &lt;valve>'>") == "Pump & \\<valve>"
 
 

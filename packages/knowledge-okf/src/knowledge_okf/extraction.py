@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote, unquote
@@ -27,6 +28,7 @@ _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
 _NO_MARKUP = str.maketrans("", "", "`*\\")
 
 
+@cache
 def producer() -> str:
     """Who makes concepts here, as `generated.by` has it."""
     return f"kpkit-okf/{version('kpkit-okf')}"

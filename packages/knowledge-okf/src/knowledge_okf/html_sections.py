@@ -80,16 +80,24 @@ class _Pieces:
                 open_heading = _Heading(at, special)
                 self.headings.append(open_heading)
             elif kind == "/heading":
-                if open_heading and at - open_heading.tag <= _MAX_TAGS:
-                    open_heading.end = at
+                self._end(open_heading, at)
                 open_heading = None
-            elif kind in ("pre", "/pre"):
-                code = self._code(code, at) if kind == "/pre" else code if code >= 0 else at
+            elif kind == "/pre":
+                code = self._code(code, at)
+            elif kind == "pre":
+                code = code if code >= 0 else at
+                self._end(open_heading, at)
+                open_heading = None
             else:
                 self._text(at, special)
         self._code(code, len(self.tags))
         if depth:
             self._blank(template, len(self.tags))
+
+    def _end(self, heading: _Heading | None, at: int) -> None:
+        """Ends a heading that is open; at its end tag, or where code begins."""
+        if heading and at - heading.tag <= _MAX_TAGS:
+            heading.end = at
 
     def _text(self, at: int, special: Special) -> None:
         if special.kind == "title":
@@ -130,7 +138,8 @@ class _Pieces:
             return -1
         parts = [self.texts[first + 1]]
         for at in range(first + 1, last):
-            parts += ["\n" if _breaks(self.shown[at]) else "", self.texts[at + 1]]
+            shown = self.shown[at]
+            parts += ["\n" if _breaks(shown) else _in_title(shown), self.texts[at + 1]]
         self._blank(first, last)
         self.shown[first] = f"{PARAGRAPH}{_CODE}{''.join(parts)}{_CODE}{PARAGRAPH}"
         return -1
@@ -165,11 +174,8 @@ class _Pieces:
         if last == first:
             text = self.texts[first]
         else:
-            text = "".join(
-                part
-                for at in range(first, last + 1)
-                for part in (self.texts[at], " " if at < last and _breaks(self.shown[at]) else "")
-            )
+            between = [_in_title(self.shown[at]) for at in range(first, last)]
+            text = "".join(part for pair in zip(self.texts[first:], [*between, ""], strict=False) for part in pair)
         return _valid(" ".join((html.unescape(text) if "&" in text else text).split()))
 
 
@@ -203,6 +209,13 @@ def _byte_starts(raw: bytes, pieces: _Pieces) -> list[int]:
         text, tag = heading.tag + 1, heading.tag
         starts.append(at)
     return starts
+
+
+def _in_title(shown: str) -> str:
+    """What is left of something shown where there are neither lines nor links."""
+    if _breaks(shown):
+        return " "
+    return "" if shown in ("[", "`") or shown.startswith("](") else shown
 
 
 def _breaks(shown: str) -> bool:

@@ -33,7 +33,7 @@ _NAME = re.compile(r"</?([a-z][^\s/>]*)", re.IGNORECASE)
 _HREF = re.compile(r"""\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _ALT = re.compile(r"""\salt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _ID = re.compile(r"""\s(?:id|name)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
-_RAW_TEXT = re.compile(r">(.*)</[^<]*\Z", re.DOTALL)
+_RAW_TEXT = re.compile(rf"<([a-z]+){_ATTRIBUTES}>(.*?)(?:</\1(?=[\s/>])[^>]*>?|</\1)?\Z", re.IGNORECASE | re.DOTALL)
 
 
 class Special(str):
@@ -109,8 +109,8 @@ def _meaning(tag: str) -> str:
 
 def _inner(element: str) -> str:
     """What stands in an element that holds no markup."""
-    found = _RAW_TEXT.search(element)
-    return found[1] if found else element.partition(">")[2]
+    found = _RAW_TEXT.match(element)
+    return found[2] if found else ""
 
 
 def _value(pattern: re.Pattern[str], tag: str) -> str:

@@ -15,6 +15,8 @@ from knowledge_okf.extraction import Draft, Task, first_sentence
 from knowledge_okf.models import Rejected
 from knowledge_okf.names import slug
 
+#: No section explains more; further items are not looked at.
+_MAX_ITEMS: Final = 200
 _MAX_TITLE: Final = 300
 _MAX_DESCRIPTION: Final = 1000
 _MAX_QUOTE: Final = 2000
@@ -66,12 +68,15 @@ def take(task: Task, raw: bytes, items: list[Any], section_id: str) -> tuple[lis
         section_id: What the section was called in the question.
     """
     drafts, rejected = [], []
-    for item in items:
+    for item in items[:_MAX_ITEMS]:
         reason = _problem(item, task, section_id)
         if reason:
             rejected.append(Rejected(section=_clean(task.path), item=_name_of(item), reason=reason))
         else:
             drafts.append(_draft(item, task, raw, alone=len(items) == 1))
+    if len(items) > _MAX_ITEMS:
+        rest = f"{len(items) - _MAX_ITEMS} more"
+        rejected.append(Rejected(section=_clean(task.path), item=rest, reason="too-many-items"))
     return drafts, rejected
 
 
