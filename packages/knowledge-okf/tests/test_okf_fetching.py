@@ -163,6 +163,15 @@ def test_links_of_a_fetched_page_lead_where_they_did(site: Site) -> None:
     assert text == f"[x]({site.url.removesuffix('guide')}other)"
 
 
+def test_links_of_fetched_markdown_lead_where_they_did() -> None:
+    text = '# Ä\n\nä [a](a.md) ![i](i.png) [b](https://h/x) `[c](c.md)` [d](#d) [e](<e f>) [f](/f "t") [g](//[bad)\n'
+    source = SourceText("n", "https://example.org/docs/x", "markdown", text.encode())
+    assert split_source(source).sections[0].text == (
+        "ä [a](https://example.org/docs/a.md) ![i](https://example.org/docs/i.png) [b](https://h/x) `[c](c.md)` "
+        '[d](#d) [e](<e f>) [f](https://example.org/f "t") [g](//[bad)'
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "raw", "kind"),
     [

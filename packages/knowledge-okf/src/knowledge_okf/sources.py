@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 from knowledge_engine.errors import (
     BlockedAddressError,
@@ -22,6 +22,7 @@ from knowledge_engine.fetch import Fetched
 from knowledge_engine.fetch import fetch_url as fetch_once
 from knowledge_engine.fetch.charsets import decode
 from knowledge_engine.frontmatter import parse_frontmatter
+from knowledge_engine.markdown import find_links
 from knowledge_okf.html_sections import split_html
 from knowledge_okf.sections import Outline, split_markdown
 from knowledge_okf.settings import OkfSettings
@@ -190,7 +191,35 @@ def split_source(source: SourceText) -> Outline:
     block = parse_frontmatter(source.raw)
     title = block.metadata.get("title")
     outline = split_markdown(source.raw, block.body_start, title if isinstance(title, str) else "")
-    if any(section.level for section in outline.sections):
-        return outline
-    by_tags = split_html(source.raw, base=source.url, title=outline.title)
-    return by_tags if any(section.level for section in by_tags.sections) else outline
+    if not any(section.level for section in outline.sections):
+        by_tags = split_html(source.raw, base=source.url, title=outline.title)
+        if any(section.level for section in by_tags.sections):
+            return by_tags
+    return _absolute(outline, source.url) if source.url else outline
+
+
+def _absolute(outline: Outline, base: str) -> Outline:
+    """The outline of markdown from the web, with its links leading where they did there."""
+    return outline._replace(
+        sections=tuple(
+            section._replace(text=_with_absolute_links(section.text, base)) if "](" in section.text else section
+            for section in outline.sections
+        )
+    )
+
+
+def _with_absolute_links(text: str, base: str) -> str:
+    raw = text.encode()
+    out, at = [], 0
+    for link in find_links(raw):
+        start, end = link.span
+        place = raw.rfind(f"]({link.target}".encode(), max(start, at), end)
+        if place < 0 or link.target.startswith("#"):
+            continue
+        try:
+            target = urljoin(base, link.target)
+        except ValueError:
+            continue
+        out += [raw[at : place + 2], target.encode()]
+        at = place + 2 + len(link.target.encode())
+    return b"".join([*out, raw[at:]]).decode()
