@@ -22,6 +22,7 @@ _MAX_DESCRIPTION = 200
 _MAX_BLOCK = 600
 _MAX_TITLE = 300
 _MAX_LINKS = 50
+_PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
 _FENCE = re.compile(r"(`{3,}|~{3,})[^\n]*\n")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[。！？]")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
@@ -170,6 +171,7 @@ def finish(
     folders = [folder_of(draft.tags, path_map) for draft in extraction.drafts]
     paths = {own: f"{folder}/{own}.md" if folder else f"{own}.md" for own, folder in zip(ids, folders, strict=True)}
     paths |= taken.paths
+    targets = {own: path if _PLAIN_PATH.fullmatch(path) else quote(path) for own, path in paths.items()}
     stamp = Stamp(by=extraction.by or producer(), at=at)
     return [
         Concept(
@@ -177,7 +179,7 @@ def finish(
             title=draft.title,
             description=draft.description,
             tags=draft.tags,
-            body=_with_paths(draft.body, lambda anchor: paths.get(links.at(anchor), "")),
+            body=_with_paths(draft.body, lambda anchor: targets.get(links.at(anchor), "")),
             folder=folder,
             source=shortened(outline.title),
             source_url=source.url,
@@ -204,8 +206,10 @@ def _with_paths(body: str, lead: Callable[[str], str]) -> str:
     out, ticks, line = [first], first.count("```"), first.rpartition("\n")[2]
     for part in parts:
         anchor, closed, rest = part.partition(")")
-        path = "" if ticks % 2 or line.count("`") % 2 or not closed else lead(unquote(anchor))
-        out.append(f"](/{quote(path)}){rest}" if path else f"](#{part}")
+        path = (
+            "" if ticks % 2 or line.count("`") % 2 or not closed else lead(unquote(anchor) if "%" in anchor else anchor)
+        )
+        out.append(f"](/{path}){rest}" if path else f"](#{part}")
         ticks += part.count("```")
         line = part.rpartition("\n")[2] if "\n" in part else line + part
     return "".join(out)

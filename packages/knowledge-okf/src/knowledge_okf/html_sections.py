@@ -117,7 +117,8 @@ class _Pieces:
         if target[0] == "#":
             if len(target) > 1:
                 self.links.append((at, unquote(target[1:]) if "%" in target else target[1:]))
-        elif self.base:
+            return _UNSAFE_IN_TARGET.sub(_escaped, target) if _UNSAFE_IN_TARGET.search(target) else target
+        if self.base:
             try:
                 target = urljoin(self.base, target)
             except ValueError:
