@@ -260,6 +260,13 @@ def test_a_folder_that_cannot_be_synced_is_no_fault(
         assert names(root) == ["b.md"]
 
 
+def test_a_file_that_is_written_anew_keeps_its_mode(root: Path) -> None:
+    put(root, a=b"1")
+    (root / "a.md").chmod(0o600)
+    put(root, a=b"2")
+    assert stat.S_IMODE((root / "a.md").stat().st_mode) == 0o600
+
+
 def test_many_files_are_brought_to_the_disk_at_once(root: Path) -> None:
     put(root, **{f"f{n}": b"x" for n in range(200)})
     assert len(names(root)) == 200

@@ -427,8 +427,12 @@ def test_without_its_notes_a_bundle_is_updated_as_well(make: Make, guide: Path, 
 
 
 def test_no_bundle_cannot_be_updated(make: Make, guide: Path, bundle: Path) -> None:
-    with pytest.raises(NotFoundError):
-        make().update(guide, bundle)
+    for folder in (bundle, bundle / "deeper" / "still"):
+        with pytest.raises(NotFoundError):
+            make().update(guide, folder)
+        with pytest.raises(NotFoundError):
+            make().remove_with_unknowns(["x"], folder)
+    assert not bundle.parent.exists()
 
 
 def test_removing_takes_files_and_links_and_names_unknown_ids(make: Make, guide: Path, bundle: Path) -> None:

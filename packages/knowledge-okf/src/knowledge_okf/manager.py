@@ -147,7 +147,7 @@ class KnowledgeBundleManager:
             ConflictError: When it was changed meanwhile; nothing was written.
             UnavailableError, ProviderError, ReadOnlyError, StorageFullError, BusyError: As `create`.
         """
-        root = place_of(bundle)
+        root = _place_of_bundle(bundle)
         with locked(root):  # puts right what a process left that died
             _require_bundle(root)
             before = state_of(root)
@@ -263,7 +263,7 @@ class KnowledgeBundleManager:
             NotFoundError: When there is no bundle.
             ConflictError, ReadOnlyError, StorageFullError, BusyError: For what their names say.
         """
-        root = place_of(bundle)
+        root = _place_of_bundle(bundle)
         with locked(root):
             _require_bundle(root)
             before = state_of(root)
@@ -297,6 +297,18 @@ def place_of(folder: str | os.PathLike[str]) -> Path:
     return root
 
 
+def _place_of_bundle(folder: str | os.PathLike[str]) -> Path:
+    """Where a bundle should be; makes no folder."""
+    root = place_of(folder)
+    if not root.parent.is_dir():
+        raise _no_bundle(root)
+    return root
+
+
+def _no_bundle(root: Path) -> NotFoundError:
+    return NotFoundError(f"There is no bundle in {root.name!r}", mend="Make one by `knowledge create INPUT OUTPUT`.")
+
+
 def _require_bundle(root: Path) -> None:
     """Looks before all of a folder is read: it may be somebody's home.
 
@@ -305,7 +317,7 @@ def _require_bundle(root: Path) -> None:
     """
     if (root / KEPT).exists() or any(root.glob("*.md")) or any(root.glob(f"*/{INDEX}")):
         return
-    raise NotFoundError(f"There is no bundle in {root.name!r}", mend="Make one by `knowledge create INPUT OUTPUT`.")
+    raise _no_bundle(root)
 
 
 def _sections_of(source: SourceText) -> tuple[Outline, list[Task]]:

@@ -174,6 +174,8 @@ def _fill(new: Path, root: Path, files: Mapping[str, bytes | None]) -> None:
     for name, data in files.items():
         if data is not None:
             _write(new / name, data, folders)
+            with suppress(FileNotFoundError):
+                (new / name).chmod(stat.S_IMODE((root / name).lstat().st_mode))
     _bring_to_disk(new, [new / name for name, data in files.items() if data is not None])
     for name in sorted(emptied, key=len, reverse=True):
         _drop_empty(new, name)
