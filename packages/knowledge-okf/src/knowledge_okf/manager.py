@@ -243,11 +243,7 @@ class KnowledgeBundleManager:
         Raises:
             NotFoundError: Naming the ids that the bundle does not have; then nothing is removed.
         """
-        wanted = list(ids)
-        unknown = [each for each in wanted if _named(load_bundle(bundle), each) is None]
-        if unknown:
-            raise NotFoundError(f"There is no concept {named(map(repr, unknown))}", mend="See `knowledge bundle show`.")
-        return self.remove_with_unknowns(wanted, bundle)[0]
+        return self._remove(ids, bundle, refuse_unknown=True)[0]
 
     def remove_with_unknowns(self, ids: Iterable[str], bundle: str | os.PathLike[str]) -> tuple[int, tuple[str, ...]]:
         """Takes concepts out of a bundle, links to them too, as far as no person changed the file that links.
@@ -263,12 +259,21 @@ class KnowledgeBundleManager:
             NotFoundError: When there is no bundle.
             ConflictError, ReadOnlyError, StorageFullError, BusyError: For what their names say.
         """
+        return self._remove(ids, bundle, refuse_unknown=False)
+
+    def _remove(
+        self, ids: Iterable[str], bundle: str | os.PathLike[str], *, refuse_unknown: bool
+    ) -> tuple[int, tuple[str, ...]]:
         root = _place_of_bundle(bundle)
         with locked(root):
             _require_bundle(root)
             before = state_of(root)
             loaded = load_bundle(root)
             found = {each: _named(loaded, each) for each in dict.fromkeys(ids)}
+            unknown = tuple(each for each, own in found.items() if own is None)
+            if unknown and refuse_unknown:
+                names = named(map(repr, unknown))
+                raise NotFoundError(f"There is no concept {names}", mend="See `knowledge bundle show`.")
             state = State(loaded, read_kept(loaded.root))
             removed = {own for own in found.values() if own is not None}
             for own in removed:
@@ -280,7 +285,7 @@ class KnowledgeBundleManager:
                 sections = state.kept.sections or _hashes(loaded.concepts.values())
                 changes = self._finished(state, title, order, sections, "Removal")
                 replace_folder(root, {change.path: change.new for change in changes}, before)
-        return len(state.files), tuple(each for each, own in found.items() if own is None)
+        return len(state.files), unknown
 
 
 def place_of(folder: str | os.PathLike[str]) -> Path:
