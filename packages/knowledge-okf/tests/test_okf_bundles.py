@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from knowledge_engine.errors import ConfigurationError, ConflictError, InvalidArgumentError, NotFoundError
@@ -113,6 +113,7 @@ def test_line_ends_of_another_system_are_no_change() -> None:
 
 @settings(max_examples=40)
 @given(GRAPHS)
+@example(KnowledgeGraph(title=" \r"))
 def test_a_graph_comes_out_of_its_bundle_as_it_went_in(graph: KnowledgeGraph) -> None:
     with TemporaryDirectory() as folder:
         bundle = Path(folder) / "bundle"

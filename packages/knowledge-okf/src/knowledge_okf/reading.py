@@ -139,10 +139,10 @@ def ordered(bundle: Bundle, kept: Kept) -> list[Concept]:
 
 def title_of(bundle: Bundle, kept: Kept) -> str:
     """The bundle's own title: that which it was written with, else the first heading of its index."""
+    if kept.known:
+        return kept.title
     raw = bundle.files.get(INDEX, b"")
-    title = kept.title or parse_frontmatter(raw).metadata.get("title")
+    title = parse_frontmatter(raw).metadata.get("title")
     if isinstance(title, str) and title.strip():
         return title
-    if kept.known:
-        return ""
     return next((each.title for each in split_sections(raw, body_start(raw)) if each.level), "")
