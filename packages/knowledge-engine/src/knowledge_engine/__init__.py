@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from knowledge_engine.errors import TooLargeError as TooLargeError
     from knowledge_engine.errors import UnavailableError as UnavailableError
     from knowledge_engine.errors import UnknownBackendError as UnknownBackendError
+    from knowledge_engine.evaluation import Evaluation as Evaluation
+    from knowledge_engine.evaluation import GoldenQuery as GoldenQuery
+    from knowledge_engine.evaluation import evaluate as evaluate
+    from knowledge_engine.evaluation import read_golden as read_golden
     from knowledge_engine.fs import FsspecFs as FsspecFs
     from knowledge_engine.fs import LocalFs as LocalFs
     from knowledge_engine.fs import MemoryFs as MemoryFs
@@ -94,6 +98,7 @@ _NAMES = {
     " ConflictError FetchError InvalidArgumentError InvalidCursorError InvalidFilterError InvalidFrontmatterError"
     " InvalidIdError InvalidQueryError KnowledgeError NotFoundError NotSupportedError ProviderError QueryTooLongError"
     " ReadOnlyError StorageFullError TooLargeError UnavailableError UnknownBackendError",
+    "evaluation": "Evaluation GoldenQuery evaluate read_golden",
     "fs": "FsspecFs LocalFs MemoryFs",
     "fusion": "FederatedProvider",
     "memory": "MemoryProvider",
