@@ -22,7 +22,7 @@ import tempfile
 import time
 import venv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -184,16 +184,30 @@ def resident_mb() -> float:
         return 0.0
 
 
+def forget_peak() -> None:
+    """What `peak_mb` tells begins anew. Linux only."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_mb() -> float:
+    """The most resident memory that this process had; elsewhere than on Linux 0."""
+    told = [line.split()[1] for line in _lines("/proc/self/status") if line.startswith("VmHWM:")]
+    return int(told[0]) * 1024 / 1e6 if told else 0.0
+
+
 def folder_mb(folder: Path) -> float:
     """Size of all files below a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
-def in_process(python: Path | str, script: str, *arguments: object, environ: Mapping[str, str] | None = None) -> Figures:
+def in_process(
+    python: Path | str, script: str, *arguments: object, environ: Mapping[str, str] | None = None
+) -> Figures:
     """What a process of its own measures: the JSON object that it prints last.
 
     Raises:
-        RuntimeError: With the end of what it said, when it fails.
+        RuntimeError: With the last line that it said, when it fails.
     """
     done = subprocess.run(
         [str(python), script, *map(str, arguments)],
@@ -202,7 +216,7 @@ def in_process(python: Path | str, script: str, *arguments: object, environ: Map
         env={**os.environ, **(environ or {})},
     )
     if done.returncode or not done.stdout.strip():
-        raise RuntimeError(f"{' '.join(map(str, arguments[:3]))}: {done.stderr.strip()[-400:]}")
+        raise RuntimeError(done.stderr.strip().rpartition("\n")[2][-300:] or f"exit code {done.returncode}")
     found: Figures = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 
