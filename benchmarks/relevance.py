@@ -123,10 +123,12 @@ def report(found: list[Path]) -> bool:
             [(collection / name).read_bytes() for name in ("corpus.jsonl.gz", "queries.jsonl", "qrels.tsv")]
         )
         rows.append(
-            [collection.name, f"{got['n']:,}", *figures, *limits]
-            + [shown(got["build_s"]), shown(got["query_ms"]), f"{got['differing']:.0f}", hashed]
+            [
+                *(collection.name, f"{got['n']:,}", *figures, *limits, shown(got["build_s"]), shown(got["query_ms"])),
+                *(f"{got['differing']:.0f}", hashed),
+            ]
         )
-    heads = "collection documents nDCG@10 MRR@10 recall@100 target library".split()
+    heads = ["collection", "documents", "nDCG@10", "MRR@10", "recall@100", "target", "library"]
     print(table([*heads, "build s", "query ms", "not sqlite", "hash"], rows))
     return good
 
