@@ -281,7 +281,7 @@ def first(name: str, folder: str, text: str) -> Figures:
 
 def run(arguments: argparse.Namespace, folder: Path | None) -> None:
     """All rounds, then the table."""
-    python = peers_python()
+    python = peers_python() if set(arguments.peers.split(",")) - {"ours", "fts5"} else None
     corpus = make_corpus(folder, arguments.documents, arguments.windows)
     if not corpus.queries:
         raise SystemExit("No document has more than six words: there is nothing to ask.")
