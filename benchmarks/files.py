@@ -32,8 +32,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measuring import (
     Figures,
@@ -41,11 +42,14 @@ from measuring import (
     compared,
     corpus_argument,
     digest,
-    documents_of,
+    files,
     folder_mb,
     forget_peak,
+    frontmatter,
     in_process,
+    invented,
     machine,
+    parts,
     peak_mb,
     peers_python,
     questions,
@@ -67,19 +71,39 @@ GIVE_UP_S = 5
 # Trees of files
 
 
-def grown(documents: list[tuple[str, str]], size: int) -> Iterator[tuple[str, str]]:
-    """So many documents out of those that there are."""
-    if size <= len(documents):
-        yield from documents[:: len(documents) // size][:size]
+class Page(NamedTuple):
+    """A file: what stands before its body, its body, and the title that is told there."""
+
+    head: str
+    body: str
+    title: str
+
+
+def pages(folder: Path | None, most: int) -> tuple[str, list[Page]]:
+    """Files as they are, or invented ones; and what they are."""
+    if folder is None:
+        return "invented text", [Page(frontmatter(title), body, title) for title, body in invented(most)]
+    found = []
+    for path in files(folder, most):
+        text = path.read_bytes().decode("utf-8", "replace")
+        title, body = parts(text)
+        found.append(Page(text[: len(text) - len(body)], body, title))
+    return f"files of {folder.name}", found
+
+
+def grown(told: list[Page], size: int) -> Iterator[Page]:
+    """So many files out of those that there are."""
+    if size <= len(told):
+        yield from told[:: len(told) // size][:size]
         return
+    yield from told
     draw = random.Random(5)
-    for number in range(size):
-        title, body = documents[number % len(documents)]
-        if number >= len(documents):
-            pieces = body.split("\n\n")
-            draw.shuffle(pieces)
-            body = "\n\n".join([*pieces, f"k{number:x} k{draw.randrange(size):x} z{number % 997}\n"])
-        yield title, body
+    for number in range(len(told), size):
+        page = told[number % len(told)]
+        pieces = page.body.split("\n\n")
+        draw.shuffle(pieces)
+        body = "\n\n".join([*pieces, f"k{number:x} k{draw.randrange(size):x} z{number % 997}\n"])
+        yield page._replace(body=body)
 
 
 # Ours
@@ -207,8 +231,10 @@ class Pipeline:
 
         body, title = text, ""
         if text.startswith("---\n") and (end := text.find("\n---", 4)) > 0:
-            metadata = yaml.load(text[4:end], Loader=yaml.CSafeLoader)
-            title, body = str(metadata.get("title", "")), text[end + 4 :]
+            body = text[end + 4 :]
+            # Real files have some that do not parse.
+            with suppress(yaml.YAMLError, AttributeError):
+                title = str(yaml.load(text[4:end], Loader=yaml.CSafeLoader).get("title", ""))
         return self.tantivy.Document(path=path, body=f"{title}\n{body}")
 
     def look(self) -> None:
@@ -360,6 +386,12 @@ class Run:
             return {}
         return found | {"process ms": (time.perf_counter() - start) * 1000}
 
+    def alone(self) -> dict[str, Figures]:
+        """Only opening and asking ours."""
+        cache = tempfile.mkdtemp(dir=self.scratch)
+        found = _without(self.task("ours-warm", cache))
+        return {"ours": _ordered(found | {"cache MB": folder_mb(Path(cache))})}
+
     def round(self) -> dict[str, Figures]:
         """All measurements once, ours and others by turns."""
         cache = tempfile.mkdtemp(dir=self.scratch)
@@ -388,25 +420,28 @@ def _ordered(found: Figures) -> Figures:
     return {name: found[name] for name in dict.fromkeys((*first, *found)) if name in found}
 
 
-def run(documents: list[tuple[str, str]], name: str, size: int, rounds: int, python: Path | None) -> None:
+def run(documents: list[Page], name: str, size: int, arguments: argparse.Namespace, python: Path | None) -> None:
     """One tree, and its table."""
     told = list(grown(documents, size))
-    asked = questions(told)
+    asked = questions([(page.title, page.body) for page in told])
     if not asked:
         raise SystemExit("No document has more than six words: there is nothing to ask.")
-    hashed = digest(f"{title}\n{body}".encode("utf-8", "surrogatepass") for title, body in told)
-    text = sum(len(body) for _, body in told) / 1e6
-    print(f"\n{len(told):,} documents ({text:.0f} million characters; {name}; hash {hashed}); {machine()}\n")
+    hashed = digest((page.head + page.body).encode("utf-8", "surrogatepass") for page in told)
+    text = sum(len(page.head) + len(page.body) for page in told) / 1e6
+    print(
+        f"\n{len(told):,} documents ({text:.0f} million characters; {name}; hash {hashed}); {machine()}\n", flush=True
+    )
     found: dict[str, list[Figures]] = {"ours": [], "pipeline": [], "fts5": [], "bare": []}
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         folder = Path(scratch, "docs")
-        write_files(folder, told)
+        write_files(folder, (page.head + page.body for page in told))
         del told
-        for _ in range(rounds):
-            for one, figures in Run(str(folder), scratch, asked, python).round().items():
+        measure = Run(str(folder), scratch, asked, python)
+        for _ in range(arguments.rounds):
+            for one, figures in (measure.alone() if arguments.alone else measure.round()).items():
                 found[one].append(figures)
     print(compared(found, "ours"))
-    rounds_cold = [each["restart ms"] / each["cold ms"] for each in found["ours"] if each["cold ms"]]
+    rounds_cold = [each["restart ms"] / each["cold ms"] for each in found["ours"] if each.get("cold ms")]
     if rounds_cold:
         print(f"\nrestart / cold, ours: {statistics.median(rounds_cold):.3f}")
 
@@ -416,6 +451,9 @@ def main() -> None:
     corpus_argument(parser)
     parser.add_argument("--sizes", default="5000,50000,200000", help="numbers of documents: %(default)s")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--alone", action="store_true", help="only open and ask ours: for trees that others take long for"
+    )
     parser.add_argument("--quick", action="store_true", help="one round over 1,000 invented documents")
     parser.add_argument("--task", choices=TASKS, help=argparse.SUPPRESS)
     parser.add_argument("--asked", type=Path, help=argparse.SUPPRESS)
@@ -425,13 +463,13 @@ def main() -> None:
         print(json.dumps(TASKS[arguments.task](str(arguments.folder), asked)))
         return
     sizes = [1_000] if arguments.quick else [int(size) for size in arguments.sizes.split(",")]
-    rounds = 1 if arguments.quick else arguments.rounds
-    python = peers_python()
+    arguments.rounds = 1 if arguments.quick else arguments.rounds
+    python = None if arguments.alone else peers_python()
     with unpacked(arguments.folder, quick=arguments.quick) as folder:
         most = 1_000_000 if folder else min(max(sizes), 20_000)
-        name, documents = documents_of(folder, most)
+        name, documents = pages(folder, most)
         for size in sizes:
-            run(documents, name, size, rounds, python)
+            run(documents, name, size, arguments, python)
     print(f"\nload at the end: {machine().rpartition('load ')[2]}")
 
 

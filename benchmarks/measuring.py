@@ -113,6 +113,11 @@ def windows(texts: Sequence[str], count: int, seed: int = 7) -> Iterator[str]:
         yield " ".join(text[start : start + length]) + rare
 
 
+def frontmatter(title: str) -> str:
+    """What stands before the body of an invented document."""
+    return f"---\ntitle: {json.dumps(title)}\nkind: page\n---\n\n"
+
+
 def documents_of(folder: Path | None, most: int) -> tuple[str, list[tuple[str, str]]]:
     """Titles and bodies of a folder's files, or invented ones where there is no folder; and what they are."""
     if folder is None:
@@ -131,13 +136,13 @@ def make_corpus(folder: Path | None, documents: int, synthetic: int = 0) -> Corp
     return Corpus(name, texts, asked, digest(text.encode("utf-8", "surrogatepass") for text in texts))
 
 
-def write_files(folder: Path, documents: Iterable[tuple[str, str]]) -> None:
-    """A tree of markdown files with frontmatter, 500 to a folder."""
-    for number, (title, body) in enumerate(documents):
+def write_files(folder: Path, texts: Iterable[str]) -> None:
+    """A tree of files, 500 to a folder."""
+    for number, text in enumerate(texts):
         path = folder / f"{number // 500:04}" / f"{number:06}.md"
         if number % 500 == 0:
             path.parent.mkdir(parents=True)
-        path.write_text(f"---\ntitle: {title}\nkind: page\n---\n\n{body}", encoding="utf-8")
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def digest(chunks: Iterable[bytes]) -> str:

@@ -106,7 +106,7 @@ def test_a_table_has_a_row_for_each_library_and_each_ratio(measuring: ModuleType
 
 
 def test_files_are_spread_evenly_when_fewer_are_wanted(measuring: ModuleType, tmp_path: Path) -> None:
-    measuring.write_files(tmp_path, measuring.invented(10))
+    measuring.write_files(tmp_path, map(str, range(10)))
     assert [path.stem for path in measuring.files(tmp_path, 3)] == ["000000", "000003", "000006"]
     assert len(measuring.files(tmp_path)) == 10
 
