@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from knowledge_engine.models import SourcePage as SourcePage
     from knowledge_engine.models import Verification as Verification
     from knowledge_engine.ports import BulkIngestingProvider as BulkIngestingProvider
+    from knowledge_engine.ports import ComparingFsPort as ComparingFsPort
     from knowledge_engine.ports import ErasingProvider as ErasingProvider
     from knowledge_engine.ports import ExplainingProvider as ExplainingProvider
     from knowledge_engine.ports import FsPort as FsPort
@@ -104,7 +105,7 @@ _NAMES = {
     "memory": "MemoryProvider",
     "models": "ByteSpan Capabilities DocumentIssue FileInfo Health Hit IndexState IngestRequest Provenance Query"
     " QueryResult Skipped Snippet Source SourceContent SourcePage Verification",
-    "ports": "BulkIngestingProvider ErasingProvider ExplainingProvider FsPort IKnowledgeProvider IngestingProvider"
+    "ports": "BulkIngestingProvider ComparingFsPort ErasingProvider ExplainingProvider FsPort IKnowledgeProvider IngestingProvider"
     " LanguageModel"
     " RefreshableProvider SupersedingProvider WritableFsPort",
     "registry": "KnowledgeBackendHandle KnowledgeResolver make_knowledge_resolver resolve_knowledge_backend",
