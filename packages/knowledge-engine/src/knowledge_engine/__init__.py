@@ -105,8 +105,8 @@ _NAMES = {
     "memory": "MemoryProvider",
     "models": "ByteSpan Capabilities DocumentIssue FileInfo Health Hit IndexState IngestRequest Provenance Query"
     " QueryResult Skipped Snippet Source SourceContent SourcePage Verification",
-    "ports": "BulkIngestingProvider ComparingFsPort ErasingProvider ExplainingProvider FsPort IKnowledgeProvider IngestingProvider"
-    " LanguageModel"
+    "ports": "BulkIngestingProvider ComparingFsPort ErasingProvider ExplainingProvider FsPort IKnowledgeProvider"
+    " IngestingProvider LanguageModel"
     " RefreshableProvider SupersedingProvider WritableFsPort",
     "registry": "KnowledgeBackendHandle KnowledgeResolver make_knowledge_resolver resolve_knowledge_backend",
     "service": "KnowledgeService",
