@@ -29,7 +29,7 @@ help:
 	@echo 'make test                             tests, types, style and import rules'
 	@echo 'make fuzz                             the tests with inputs that differ each time'
 	@echo 'make test-all                         the same with the tests that take long'
-	@echo 'make bench                            relevance, on the collections that are there'
+	@echo 'make bench                            relevance and speed against peers, a short version of each'
 	@echo 'make lock                             write uv.lock anew'
 	@echo 'make lock-outside                     the same for the programs that tests talk to'
 
@@ -109,7 +109,9 @@ test-all-slow: setup outside
 	$(RUN)pytest -q -m slow
 
 bench: setup
-	$(RUN)python benchmarks/relevance.py
+	$(RUN)python benchmarks/relevance.py --quick
+	$(RUN)python benchmarks/peers.py --quick
+	$(RUN)python benchmarks/files.py --quick
 
 lock: .uv/.ready
 	$(UV_ENV) $(UV) lock

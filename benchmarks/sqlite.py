@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import random
-import re
 import resource
 import sqlite3
 import statistics
@@ -27,6 +26,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from measuring import WORDS, files, machine, parts, percentile, questions
 
 # What is ours is imported where it is used: a process that measures plain FTS5 has only that in memory.
 if TYPE_CHECKING:
@@ -52,32 +53,12 @@ def ask(adapter: SqliteKnowledgeAdapter, words: str) -> object:
     return adapter.query(Query(query=words))
 
 
-QUERIES, UPSERTS, CROWD, WRITES = 300, 300, 4, 1_000
-WORDS = re.compile(r"[^\W_]+")
-
-
-def files(folder: Path, most: int) -> list[Path]:
-    """The files, or that many of them, spread evenly."""
-    found = sorted(folder.rglob("*.md"))
-    return found if len(found) <= most else found[:: len(found) // most][:most]
+UPSERTS, CROWD, WRITES = 300, 4, 1_000
 
 
 def queries(paths: Sequence[Path]) -> list[str]:
     """Words of a title and words of a body, by turns."""
-    from knowledge_engine.passages import parse_document
-
-    draw, found = random.Random(7), list[str]()
-    while len(found) < QUERIES:
-        path = draw.choice(paths)
-        raw = path.read_bytes()
-        document = parse_document(path.name, raw)
-        text = raw[document.body_start :].decode("utf-8", "replace") if len(found) % 2 else document.title
-        words = WORDS.findall(text.lower())
-        count = draw.randint(2, 6)
-        if len(words) > count:
-            start = draw.randrange(len(words) - count + 1)
-            found.append(" ".join(words[start : start + count]))
-    return found
+    return questions([parts(path.read_bytes().decode("utf-8", "replace")) for path in paths])
 
 
 # One measurement each, in a process of its own
@@ -204,15 +185,11 @@ def run_task(task: str, path: str, paths: Sequence[Path]) -> dict[str, float]:
     return found | ({f"{kind} memory MB, largest process beside it": children} if children else {})
 
 
-def percentile(values: Sequence[float], which: int) -> float:
-    return statistics.quantiles(values, n=100)[which - 1]
-
-
 def compare(arguments: argparse.Namespace) -> None:
     paths = files(arguments.folder, arguments.documents)
     text = sum(one.stat().st_size for one in paths)
     wanted = queries(paths)
-    print(f"{len(paths)} documents, {text / 1e6:.0f} MB, {os.cpu_count()} cores, SQLite {sqlite3.sqlite_version}")
+    print(f"{len(paths)} documents, {text / 1e6:.0f} MB, {machine()}, SQLite {sqlite3.sqlite_version}")
     rounds = list[tuple[dict[str, float], dict[str, float]]]()
     for _ in range(arguments.rounds):
         with tempfile.TemporaryDirectory() as folder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from knowledge_engine.fs import MemoryFs
 from knowledge_engine.memory import MemoryProvider
 from knowledge_engine.models import IngestRequest, Query, QueryResult
 from knowledge_files import FilesKnowledgeAdapter
-from knowledge_files.segments import SegmentBuilder
+from knowledge_files.building import SegmentBuilder
 
 PATHS = ["a.md", "b.md", "d/a.md", "d/e/b.txt", "d.md", "c.json"]
 TEXTS = [
@@ -40,7 +42,7 @@ class TwoBackends(RuleBasedStateMachine):
 
     @initialize(postings=st.sampled_from([1, 5, 10**6]))
     def start(self, postings: int) -> None:
-        self.patch.setattr("knowledge_files.corpus.SegmentBuilder", lambda: SegmentBuilder(max_postings=postings))
+        self.patch.setattr("knowledge_files.corpus.SegmentBuilder", partial(SegmentBuilder, max_postings=postings))
         self.fs = MemoryFs()
         self.adapter = FilesKnowledgeAdapter(self.fs, ".")
         self.reference = MemoryProvider()

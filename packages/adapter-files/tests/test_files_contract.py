@@ -81,7 +81,7 @@ def _off_by_one(self: Any, record: Any, candidate: Candidate) -> bytes | None:
     return _load(self, record, candidate._replace(start=candidate.start + 1))
 
 
-def _unstable(self: Any, terms: Any) -> Iterator[Candidate]:
+def _unstable(self: Any, terms: Any, **_: Any) -> Iterator[Candidate]:
     found = list(_search(self, terms))
     np.random.default_rng(len(found)).shuffle(found)  # type: ignore[arg-type]
     return iter(sorted(found, key=lambda one: -one.score))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from functools import partial
+from itertools import islice
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -15,11 +15,12 @@ from knowledge_engine.analysis import Analyzer, QueryWord
 from knowledge_engine.fs import MemoryFs
 from knowledge_engine.memory import MemoryProvider
 from knowledge_engine.models import Query, QueryResult
-from knowledge_engine.passages import Passage, PassageTerms, parse_document, passage_terms
+from knowledge_engine.passages import Passage, PassageTokens, parse_document
 from knowledge_engine.ranking import idf
 from knowledge_files import FilesKnowledgeAdapter, build_index, score, tokenize
+from knowledge_files.building import SegmentBuilder, merge
 from knowledge_files.index import Index
-from knowledge_files.segments import SegmentBuilder, merge
+from knowledge_files.scoring import Part
 
 WORDS = [
     *("valve", "valves", "pump", "pumps", "S7-1200", "modbus_tcp", "readCoilStatus", "C++", ".NET", "38.101"),
@@ -78,7 +79,7 @@ def test_every_page_is_that_of_the_reference(
 ) -> None:
     reference, adapter = MemoryProvider(corpus), FilesKnowledgeAdapter(MemoryFs(corpus), ".")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("knowledge_files.corpus.SegmentBuilder", lambda: SegmentBuilder(max_postings=postings))
+        patch.setattr("knowledge_files.corpus.SegmentBuilder", partial(SegmentBuilder, max_postings=postings))
         patch.setattr("knowledge_files.index._FIRST_CANDIDATES", batch)
         for query in asked:
             assert_same_pages(adapter, reference, query)
@@ -89,10 +90,9 @@ def test_every_page_is_that_of_the_reference(
 
 
 def _built(texts: dict[str, bytes], max_postings: int) -> SegmentBuilder:
-    builder, analyzer = SegmentBuilder(max_postings=max_postings), Analyzer()
+    builder = SegmentBuilder(Analyzer(), max_postings=max_postings, at_once=7)
     for path, raw in texts.items():
-        document = parse_document(path, raw)
-        builder.add(path, document.passages, passage_terms(document, raw, analyzer))
+        builder.take(parse_document(path, raw), raw)
     return builder
 
 
@@ -106,9 +106,9 @@ def test_merging_gives_what_building_anew_would(
     anew = Index().changed((), _built({k: v for k, v in corpus.items() if k not in removed}, 10**6).build())
     assert (index.passages, index.length) == (anew.passages, anew.length)
     assert list(index.search(words)) == list(anew.search(words))
-    if index.segments:
-        merged = merge(list(zip(index.segments, index.live, strict=True)))
-        one = Index((merged,), (np.ones(len(merged.lengths), np.bool_),), index.passages, index.length)
+    if index.parts:
+        merged = merge([(part.segment, part.live) for part in index.parts])
+        one = Index((Part.of(merged),))
         assert list(one.search(words)) == list(anew.search(words))
         assert set(merged.ids) == {
             path for path in corpus if path not in removed and parse_document(path, corpus[path]).passages
@@ -119,16 +119,16 @@ def test_many_small_changes_leave_few_segments() -> None:
     index = Index()
     for number in range(60):
         index = index.changed((), _built({f"{number:02}.md": b"valve %d" % number}, 100).build())
-        assert len(index.segments) <= 12
+        assert len(index.parts) <= 12
     assert [one.source_id for one in index.search([QueryWord("valv")])] == [f"{number:02}.md" for number in range(60)]
 
 
 def test_documents_that_went_take_their_postings_with_them() -> None:
     index = Index().changed((), _built({f"{n}.md": b"valve pump" for n in range(10)}, 1000).build())
-    held = sum(len(segment.passages) for segment in index.segments)
+    held = sum(len(part.segment.passages) for part in index.parts)
     index = index.changed([f"{n}.md" for n in range(6)], ())
-    assert sum(len(segment.passages) for segment in index.segments) < held / 2
-    assert index.changed([f"{n}.md" for n in range(10)], ()).segments == ()
+    assert sum(len(part.segment.passages) for part in index.parts) < held / 2
+    assert index.changed([f"{n}.md" for n in range(10)], ()).parts == ()
 
 
 def test_segments_too_large_to_number_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_segments_too_large_to_number_are_not_merged(monkeypatch: pytest.MonkeyP
     index = Index()
     for number in range(20):
         index = index.changed((), _built({f"{number:02}.md": b"valve pump tank"}, 100).build())
-    assert max(len(segment.passages) for segment in index.segments) <= 5
+    assert max(len(part.segment.passages) for part in index.parts) <= 5
     assert len(list(index.search([QueryWord("tank")]))) == 20
 
 
@@ -145,13 +145,13 @@ def test_a_term_that_fills_a_text_is_counted_and_not_wrapped_around() -> None:
     found = dict(score(build_index({"often": often, "seldom": seldom, "none": "tank"}), "valve"))
     assert set(found) == {"often", "seldom"}
     assert found["often"] > found["seldom"] / 2
-    counts = Counter(often=2 * 40_000)
-    document = parse_document("a.md", b"often")
-    builder = SegmentBuilder()
-    builder.add("a.md", document.passages, [PassageTerms(Counter(), counts, 80_000)])
+    builder = SegmentBuilder(Analyzer())
+    words = builder.numbering.of_text("often " * 40_000)
+    builder.add("a.md", [Passage(0, 5, ())], [PassageTokens(b"", words)])
+    builder.add("b.md", [Passage(0, 5, ())], [PassageTokens(words, b"")])
     [segment] = builder.build()
-    # Not one of its own terms: the lowest bit is not set by the limit.
-    assert segment.frequencies.tolist() == [65_534]
+    # Where it is not one of its own terms, the lowest bit is not set by the limit.
+    assert segment.counts_at(slice(0, 2)).tolist() == [65_534, 65_535]
 
 
 class OurIdf(BM25Okapi):
@@ -191,10 +191,14 @@ def test_the_language_of_the_texts_can_be_chosen() -> None:
 
 
 def test_very_many_equal_scores_come_by_id_then_start() -> None:
-    builder = SegmentBuilder()
+    builder = SegmentBuilder(Analyzer())
+    word = PassageTokens(builder.numbering.of_text("valve"), b"")
     for number in reversed(range(3000)):
         passages = [Passage(start, start + 5, ()) for start in (0, 10)]
-        builder.add(f"{number:04}.md", passages, [PassageTerms(Counter(valv=1), Counter(), 1)] * 2)
+        builder.add(f"{number:04}.md", passages, [word, word])
     index = Index().changed((), builder.build()).changed(["0001.md"], ())
     expected = [(f"{number:04}.md", start) for number in range(3000) if number != 1 for start in (0, 10)]
     assert [(one.source_id, one.start) for one in index.search([QueryWord("valv")])] == expected
+    for wanted in (1, 10, 300):
+        found = index.search([QueryWord("valv")], wanted=wanted)
+        assert [(one.source_id, one.start) for one in islice(found, 5000)] == expected[:5000]

@@ -292,7 +292,10 @@ class FilesKnowledgeAdapter:
 
     def _search(self, snapshot: Snapshot, plan: Plan) -> Iterator[Candidate]:
         if self._ranking == "bm25":
-            return snapshot.index.search(plan.words)
+            # One more tells whether another page follows. Where some are passed over it is not known how many are read.
+            plain = plan.query.filter is None and plan.after is None
+            wanted = plan.top_k + 1 if plain else 0
+            return snapshot.index.search(plan.words, wanted=wanted, per_source=plan.query.per_source)
         from knowledge_files.library_ranking import RankBm25
 
         if self._library is None or self._library.revision != snapshot.revision.value:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from knowledge_engine.analysis import Analyzer
-from knowledge_engine.passages import Passage, PassageTerms
+from knowledge_engine.passages import Passage, PassageTokens
+from knowledge_files.building import SegmentBuilder
 from knowledge_files.index import Index
-from knowledge_files.segments import SegmentBuilder
 
 
 def tokenize(text: str, language: str = "english") -> list[str]:
@@ -27,11 +26,11 @@ class Bm25Index:
 
 def build_index(texts: Mapping[str, str], language: str = "english") -> Bm25Index:
     """An index over texts by id."""
-    analyzer, builder = Analyzer(language), SegmentBuilder()
+    analyzer = Analyzer(language)
+    builder = SegmentBuilder(analyzer)
     for source_id, text in texts.items():
-        terms = Counter(analyzer.terms(text))
         passage = Passage(0, len(text.encode("utf-8", "replace")), ())
-        builder.add(source_id, [passage], [PassageTerms(terms, Counter(), terms.total())])
+        builder.add(source_id, [passage], [PassageTokens(builder.numbering.of_text(text), b"")])
     return Bm25Index(Index().changed((), builder.build()), analyzer)
 
 

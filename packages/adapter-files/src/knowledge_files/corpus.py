@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 
 from knowledge_engine.analysis import Analyzer
 from knowledge_engine.errors import BusyError, KnowledgeError, ProviderError, UnavailableError
-from knowledge_engine.passages import passage_terms
 from knowledge_engine.ports import FsPort
+from knowledge_files.building import SegmentBuilder
 from knowledge_files.documents import Record, Snapshot
 from knowledge_files.looking import Look, Looker, affected
 from knowledge_files.reading import read_file
-from knowledge_files.segments import SegmentBuilder
 
 # Longer than anyone waits, and short enough for every clock and lock.
 _FOREVER_S = 1e8
@@ -217,7 +216,7 @@ class Corpus:
             self._snapshot = snapshot
 
     def _changed(self, before: Snapshot, look: Look, generation: int) -> Snapshot:
-        builder, fresh, reindexed = SegmentBuilder(), dict[str, Record](), list[str]()
+        builder, fresh, reindexed = SegmentBuilder(self._analyzer), dict[str, Record](), list[str]()
         gone = [path for path in affected(before, look) if path not in look.files]
         for path, info in look.files.items():
             if generation != self._generation:
@@ -232,7 +231,7 @@ class Corpus:
                 continue
             fresh[path] = record = reading.record
             if (document := reading.document) is not None:
-                builder.add(path, document.passages, passage_terms(document, reading.raw, self._analyzer))
+                builder.take(document, reading.raw)
             if old is not None and old.content_hash != record.content_hash:
                 reindexed.append(path)
         problems = tuple(look.problems)

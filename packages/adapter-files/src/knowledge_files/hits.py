@@ -7,7 +7,7 @@ from knowledge_engine.citations import content_hash
 from knowledge_engine.errors import KnowledgeError
 from knowledge_engine.models import ByteSpan
 from knowledge_engine.passages import Passage
-from knowledge_engine.ports import FsPort
+from knowledge_engine.ports import ComparingFsPort, FsPort
 from knowledge_files.documents import Record, Snapshot
 
 
@@ -16,6 +16,7 @@ class HitLoader:
 
     def __init__(self, fs: FsPort, snapshot: Snapshot) -> None:
         self._fs, self._snapshot = fs, snapshot
+        self._compare = fs.read_unchanged if isinstance(fs, ComparingFsPort) else None
         #: Paths of files that changed or vanished since.
         self.stale: list[str] = []
 
@@ -32,10 +33,14 @@ class HitLoader:
 
     def _bytes(self, record: Record, candidate: Candidate) -> bytes | None:
         path = candidate.source_id
+        span = ByteSpan(start=candidate.start, end=candidate.end)
         try:
-            info = self._fs.stat(path)
-            if record.settled and info == record.info:
-                data = self._fs.read(path, ByteSpan(start=candidate.start, end=candidate.end))
+            if record.settled and self._compare is not None:
+                data = self._compare(record.info, span)
+                if data is not None:
+                    return data
+            elif record.settled and (info := self._fs.stat(path)) == record.info:
+                data = self._fs.read(path, span)
                 return data if self._fs.stat(path) == info else None
             # Touched, or written so shortly before it was read that times prove nothing: the bytes decide.
             raw = self._fs.read(path)

@@ -1,203 +1,189 @@
-"""Postings as arrays: an immutable segment of passages, how it is built, merged and scored."""
+"""Postings as arrays: an immutable segment of passages."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from knowledge_engine.passages import Passage, PassageTerms
+from knowledge_engine.ranking import K1, bm25_term, length_norm
+from knowledge_files.texts import Array, Texts, narrow, packed
 
-# A posting is sorted as one number: term, passage, weighted frequency, own. Sorting numbers is many times faster than
-# sorting rows. The bits bound a segment (24 for terms, too); the builder begins a new one long before.
-_FREQUENCY_BITS, _PASSAGE_BITS = 16, 24
-_MAX_FREQUENCY = (1 << _FREQUENCY_BITS) - 1
-_MAX_POSTINGS = _MAX_PASSAGES = 8_000_000
-
-Array = npt.NDArray[Any]
-
-
-class _Ids(dict[str, int]):
-    """Numbers for terms, given when a term first comes."""
-
-    def __missing__(self, term: str) -> int:
-        self[term] = number = len(self)
-        return number
+#: Postings that have one bound together.
+BLOCK = 64
+#: Terms with fewer postings have no bounds: reading them costs less than deciding not to.
+COMMON = 4 * BLOCK
+#: What stands for a count that is larger than its byte.
+_LARGE = 255
+#: A larger count is taken as that, or one less: no score tells so many from more.
+MAX_COUNT = (1 << 16) - 1
+_MOST_REMEMBERED = 20_000
+# Bounds are made for so many postings at a time.
+_AT_ONCE = 1 << 20
+# The most that a term can count, for a weight of 1; bounds are stored as parts of it.
+_MOST = K1 + 1
+_STEPS = 255
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Passages and their postings. Arrays are never written after building.
+    """Passages and their postings. Arrays are never written after building; they may lie in a mapped file.
 
-    Postings of term `vocabulary[t]` stand in `[offsets[t], offsets[t + 1])` of `passages` (ascending) and
-    `frequencies` (weighted, times two, plus one if the term stands in the passage's own bytes).
+    Postings of term `terms[t]` stand in `[offsets[t], offsets[t + 1])` of `passages` (ascending) and `counts`
+    (weighted, times two, plus one if the term stands in the passage's own bytes; larger ones stand in `large_counts`,
+    by the places that `large_places` gives).
     """
 
-    vocabulary: dict[str, int]
-    offsets: npt.NDArray[np.int64]
+    term_bytes: Array
+    term_ends: Array
+    offsets: Array
     passages: npt.NDArray[np.uint32]
-    frequencies: npt.NDArray[np.uint16]
+    counts: npt.NDArray[np.uint8]
+    large_places: Array
+    large_counts: npt.NDArray[np.uint16]
     #: Of each passage: its weighted number of terms, the number of its document, its raw bytes [start, end).
     lengths: npt.NDArray[np.uint32]
     documents: npt.NDArray[np.uint32]
-    starts: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
+    starts: Array
+    ends: Array
     #: Whether it is its document's first passage.
     first: npt.NDArray[np.bool_]
-    #: Document ids by number.
-    ids: tuple[str, ...]
+    id_bytes: Array
+    id_ends: Array
+    #: Numbers of common terms, where their blocks begin in `bounds`, and the most that a posting of each block can
+    #: count where passages have the average length `reference`: in steps, rounded up.
+    common: npt.NDArray[np.uint32]
+    block_offsets: Array
+    bounds: npt.NDArray[np.uint8]
+    reference: float
+    _known: dict[str, int] = field(default_factory=dict, repr=False)
 
-    def postings(self, term: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]] | None:
-        """Passages that hold the term, and how often; None if there are none."""
-        number = self.vocabulary.get(term)
+    @cached_property
+    def terms(self) -> Texts:
+        """Terms in ascending order of their UTF-8."""
+        return Texts(self.term_bytes, self.term_ends)
+
+    @cached_property
+    def ids(self) -> Texts:
+        """Document ids by number."""
+        return Texts(self.id_bytes, self.id_ends)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {source_id: number for number, source_id in enumerate(self.ids)}
+
+    def document(self, source_id: str) -> int:
+        """The number of a document; -1 if it is not here."""
+        return self._numbers.get(source_id, -1)
+
+    def span(self, term: str) -> tuple[int, int, int]:
+        """A term's number, and where its postings begin and end; nowhere if there are none."""
+        number = self._known.get(term)
         if number is None:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            self._known[term] = number = self.terms.find(term)
+        return (number, int(self.offsets[number]), int(self.offsets[number + 1])) if number >= 0 else (-1, 0, 0)
+
+    def counts_at(self, places: Any) -> Array:
+        """The full counts of postings, given as a slice or as places."""
+        counts: Array = self.counts[places]
+        if not len(self.large_places):
+            return counts
+        large = (counts == _LARGE).nonzero()[0]
+        if not len(large):
+            return counts
+        counts = counts.astype(np.uint16)
+        wanted = places.start + large if isinstance(places, slice) else places[large]
+        counts[large] = self.large_counts[self.large_places.searchsorted(wanted)]
+        return counts
+
+    def block_bounds(self, number: int, average: float) -> npt.NDArray[np.float64] | None:
+        """The most that a posting of each block of a term can count, for a weight of 1; None for a rare term."""
+        place = int(self.common.searchsorted(number))
+        if place == len(self.common) or self.common[place] != number:
             return None
-        span = slice(self.offsets[number], self.offsets[number + 1])
-        return self.passages[span], self.frequencies[span]
+        steps: Array = self.bounds[int(self.block_offsets[place]) : int(self.block_offsets[place + 1])]
+        # A passage is shorter beside a greater average: at most by so much it counts more.
+        growth = max(1.0, average / self.reference)
+        bounds: npt.NDArray[np.float64] = np.minimum(steps * (growth * _MOST / _STEPS), _MOST)
+        return bounds
+
+    def arrays(self) -> dict[str, Array]:
+        """All that a segment is made of, but for `reference`, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("reference", "_known")}
 
 
-class SegmentBuilder:
-    """Takes in documents one by one and makes segments of them, of bounded size."""
-
-    def __init__(self, max_postings: int = _MAX_POSTINGS) -> None:
-        self._max_postings = max_postings
-        self._done: list[Segment] = []
-        self._open = _Columns()
-
-    def add(self, source_id: str, passages: Sequence[Passage], terms: Iterable[PassageTerms]) -> None:
-        """Takes in one document."""
-        self._open.ids.append(source_id)
-        for ordinal, (passage, bag) in enumerate(zip(passages, terms, strict=True)):
-            if len(self._open.terms) >= self._max_postings or len(self._open.lengths) >= _MAX_PASSAGES:
-                self._done.append(self._open.segment())
-                self._open = _Columns()
-                self._open.ids.append(source_id)
-            self._open.add(passage, bag, first=ordinal == 0)
-
-    def build(self) -> list[Segment]:
-        """The segments of all that was taken in."""
-        return [*self._done, self._open.segment()]
-
-
-class _Columns:
-    """A segment while it grows: plain arrays, as they take little memory and grow fast."""
-
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.terms = array("I")
-        self.lengths = array("I")
-        self._vocabulary = _Ids()
-        self._frequencies = array("H")
-        self._counts = array("I")
-        self._documents = array("I")
-        self._starts = array("q")
-        self._ends = array("q")
-        self._first = bytearray()
-
-    def add(self, passage: Passage, bag: PassageTerms, *, first: bool) -> None:
-        """Takes in a passage of the document that `ids` names last."""
-        held = {term: 2 * times + 1 for term, times in bag.own.items()}
-        for term, times in bag.context.items():
-            held[term] = held.get(term, 0) + 2 * times
-        self.terms.extend(map(self._vocabulary.__getitem__, held))
-        try:
-            self._frequencies.extend(array("H", held.values()))
-        except OverflowError:
-            # No score tells so many from more. The lowest bit stays what it says.
-            self._frequencies.extend(min(value, _MAX_FREQUENCY - 1 + value % 2) for value in held.values())
-        self._counts.append(len(held))
-        self.lengths.append(bag.length)
-        self._documents.append(len(self.ids) - 1)
-        self._starts.append(passage.start)
-        self._ends.append(passage.end)
-        self._first.append(first)
-
-    def segment(self) -> Segment:
-        """The finished segment."""
-        counts = _view(self._counts, np.uint32)
-        return _segment(
-            dict(self._vocabulary),
-            _view(self.terms, np.uint32),
-            np.repeat(np.arange(len(counts), dtype=np.uint32), counts),
-            _view(self._frequencies, np.uint16),
-            (
-                _view(self.lengths, np.uint32),
-                _view(self._documents, np.uint32),
-                _view(self._starts, np.int64),
-                _view(self._ends, np.int64),
-                np.frombuffer(bytes(self._first), np.bool_),
-            ),
-            tuple(self.ids),
-        )
-
-
-def merge(parts: Sequence[tuple[Segment, npt.NDArray[np.bool_]]]) -> Segment:
-    """One segment of the live passages of several: what building it anew would give, without reading a file."""
-    vocabulary = _Ids()
-    terms, passages, frequencies, columns, ids = [], [], [], [], list[str]()
-    base = 0
-    for segment, live in parts:
-        known = np.fromiter((vocabulary[term] for term in segment.vocabulary), np.uint32, len(segment.vocabulary))
-        numbers = np.cumsum(live, dtype=np.int64) - 1 + base
-        kept = live[segment.passages]
-        terms.append(np.repeat(known, np.diff(segment.offsets))[kept])
-        passages.append(numbers[segment.passages[kept]].astype(np.uint32))
-        frequencies.append(segment.frequencies[kept])
-        owners, documents = np.unique(segment.documents[live], return_inverse=True)
-        columns.append(
-            (
-                segment.lengths[live],
-                (documents + len(ids)).astype(np.uint32),
-                segment.starts[live],
-                segment.ends[live],
-                segment.first[live],
-            )
-        )
-        ids += [segment.ids[owner] for owner in owners]
-        base += int(live.sum())
-    joined = tuple(np.concatenate(column) for column in zip(*columns, strict=True))
-    return _segment(
-        dict(vocabulary),
-        np.concatenate(terms),
-        np.concatenate(passages),
-        np.concatenate(frequencies),
-        joined,
-        tuple(ids),
-    )
-
-
-def _view(values: array[int], dtype: type[Any]) -> Array:
-    return np.frombuffer(values, dtype) if values else np.zeros(0, dtype)
-
-
-def _segment(
-    vocabulary: dict[str, int],
-    terms: Array,
-    passages: Array,
-    frequencies: Array,
+def make_segment(
+    terms: Sequence[bytes],
+    sizes: Array,
+    passages: npt.NDArray[np.uint32],
+    counts: npt.NDArray[np.uint16],
     columns: tuple[Array, ...],
-    ids: tuple[str, ...],
+    ids: Sequence[str],
 ) -> Segment:
-    """Sorts postings by term, then passage."""
-    keys = terms.astype(np.uint64) << np.uint64(_PASSAGE_BITS + _FREQUENCY_BITS)
-    keys |= passages.astype(np.uint64) << np.uint64(_FREQUENCY_BITS)
-    keys |= frequencies.astype(np.uint64)
-    keys.sort()
-    counts = np.bincount(terms.astype(np.int64), minlength=len(vocabulary))
+    """A segment of postings that are in order of term and passage.
+
+    Args:
+        terms: Ascending.
+        sizes: How many postings each has.
+        columns: `lengths`, `documents`, `starts`, `ends`, `first`.
+    """
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))
+    large = np.flatnonzero(counts >= _LARGE)
     lengths, documents, starts, ends, first = columns
+    term_bytes, term_ends = packed(terms)
+    id_bytes, id_ends = packed(one.encode("utf-8", "surrogatepass") for one in ids)
+    reference = float(lengths.sum(dtype=np.int64) / max(1, len(lengths))) or 1.0
+    lengths = lengths.astype(np.uint32)
+    common, block_offsets, bounds = _bounds(offsets, passages, counts, lengths, reference)
     return Segment(
-        vocabulary=vocabulary,
-        offsets=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
-        passages=((keys >> np.uint64(_FREQUENCY_BITS)) & np.uint64((1 << _PASSAGE_BITS) - 1)).astype(np.uint32),
-        frequencies=(keys & np.uint64((1 << _FREQUENCY_BITS) - 1)).astype(np.uint16),
-        lengths=lengths.astype(np.uint32),
+        term_bytes=term_bytes,
+        term_ends=term_ends,
+        offsets=narrow(offsets),
+        passages=passages,
+        counts=np.minimum(counts, _LARGE).astype(np.uint8),
+        large_places=narrow(large),
+        large_counts=counts[large].astype(np.uint16),
+        lengths=lengths,
         documents=documents.astype(np.uint32),
-        starts=starts.astype(np.int64),
-        ends=ends.astype(np.int64),
+        starts=narrow(starts),
+        ends=narrow(ends),
         first=first.astype(np.bool_),
-        ids=ids,
+        id_bytes=id_bytes,
+        id_ends=id_ends,
+        common=common,
+        block_offsets=block_offsets,
+        bounds=bounds,
+        reference=reference,
     )
+
+
+def _bounds(
+    offsets: Array, passages: Array, counts: Array, lengths: Array, reference: float
+) -> tuple[npt.NDArray[np.uint32], Array, npt.NDArray[np.uint8]]:
+    sizes = np.diff(offsets)
+    common = np.flatnonzero(sizes >= COMMON)
+    blocks = -(-sizes[common] // BLOCK)
+    firsts = np.concatenate((np.zeros(1, np.int64), np.cumsum(blocks)))
+    # Where each block begins among the postings.
+    inner = np.arange(firsts[-1]) - np.repeat(firsts[:-1], blocks)
+    begins = np.repeat(offsets[common], blocks) + inner * BLOCK
+    stops = np.minimum(begins + BLOCK, np.repeat(offsets[common + 1], blocks))
+    bounds = np.zeros(len(begins), np.uint8)
+    at = 0
+    while at < len(begins):
+        last = max(at + 1, int(np.searchsorted(stops, begins[at] + _AT_ONCE, side="right")))
+        low, high = int(begins[at]), int(stops[last - 1])
+        norms = length_norm(lengths[passages[low:high]].astype(np.float64), reference)
+        most = bm25_term((counts[low:high] >> 1).astype(np.float64), norms, 1.0)
+        # Between two blocks there may be postings of rare terms: each odd group is of those.
+        edges = np.column_stack((begins[at:last], stops[at:last])).ravel()[:-1] - low
+        found = np.maximum.reduceat(most, edges)[::2]
+        bounds[at:last] = np.minimum(np.ceil(found * (_STEPS / _MOST * (1 + 1e-9))), _STEPS).astype(np.uint8)
+        at = last
+    return common.astype(np.uint32), narrow(firsts), bounds

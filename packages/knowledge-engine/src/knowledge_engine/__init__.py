@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from knowledge_engine.errors import TooLargeError as TooLargeError
     from knowledge_engine.errors import UnavailableError as UnavailableError
     from knowledge_engine.errors import UnknownBackendError as UnknownBackendError
+    from knowledge_engine.evaluation import Evaluation as Evaluation
+    from knowledge_engine.evaluation import GoldenQuery as GoldenQuery
+    from knowledge_engine.evaluation import evaluate as evaluate
+    from knowledge_engine.evaluation import read_golden as read_golden
     from knowledge_engine.fs import FsspecFs as FsspecFs
     from knowledge_engine.fs import LocalFs as LocalFs
     from knowledge_engine.fs import MemoryFs as MemoryFs
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
     from knowledge_engine.models import SourcePage as SourcePage
     from knowledge_engine.models import Verification as Verification
     from knowledge_engine.ports import BulkIngestingProvider as BulkIngestingProvider
+    from knowledge_engine.ports import ComparingFsPort as ComparingFsPort
     from knowledge_engine.ports import ErasingProvider as ErasingProvider
     from knowledge_engine.ports import ExplainingProvider as ExplainingProvider
     from knowledge_engine.ports import FsPort as FsPort
@@ -94,13 +99,14 @@ _NAMES = {
     " ConflictError FetchError InvalidArgumentError InvalidCursorError InvalidFilterError InvalidFrontmatterError"
     " InvalidIdError InvalidQueryError KnowledgeError NotFoundError NotSupportedError ProviderError QueryTooLongError"
     " ReadOnlyError StorageFullError TooLargeError UnavailableError UnknownBackendError",
+    "evaluation": "Evaluation GoldenQuery evaluate read_golden",
     "fs": "FsspecFs LocalFs MemoryFs",
     "fusion": "FederatedProvider",
     "memory": "MemoryProvider",
     "models": "ByteSpan Capabilities DocumentIssue FileInfo Health Hit IndexState IngestRequest Provenance Query"
     " QueryResult Skipped Snippet Source SourceContent SourcePage Verification",
-    "ports": "BulkIngestingProvider ErasingProvider ExplainingProvider FsPort IKnowledgeProvider IngestingProvider"
-    " LanguageModel"
+    "ports": "BulkIngestingProvider ComparingFsPort ErasingProvider ExplainingProvider FsPort IKnowledgeProvider"
+    " IngestingProvider LanguageModel"
     " RefreshableProvider SupersedingProvider WritableFsPort",
     "registry": "KnowledgeBackendHandle KnowledgeResolver make_knowledge_resolver resolve_knowledge_backend",
     "service": "KnowledgeService",

@@ -205,6 +205,19 @@ class FsPort(Protocol):
 
 
 @runtime_checkable
+class ComparingFsPort(Protocol):
+    """A file port that can tell in one step whether a file is still the same, and what stands in it."""
+
+    def read_unchanged(self, info: FileInfo, span: ByteSpan) -> bytes | None:
+        """As `FsPort.read`; None if the file is another one than `info` says, before or after it was read.
+
+        Raises:
+            NotFoundError, InvalidIdError, ProviderError: As `FsPort.read`.
+        """
+        ...
+
+
+@runtime_checkable
 class WritableFsPort(Protocol):
     """Changing files: atomic, so that a reader or a crash sees the old bytes or the new."""
 

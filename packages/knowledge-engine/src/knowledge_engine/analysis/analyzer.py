@@ -177,16 +177,36 @@ class Analyzer:
             wanted: Only tokens of these terms; many times faster where few words are.
         """
         text = _apart(raw).decode("utf-8", "surrogateescape")
-        found, terms, places, at = [], self._local.terms, self._local.places, 0
-        for chunk in text.split():
+        found: list[Token] = []
+        terms, places, chunks_here = self._local.terms, self._local.places, text.split()
+        if wanted is not None:
+            # Few differ and fewer tell: those are looked for, and the others passed over.
+            telling = [chunk for chunk in set(chunks_here) if not wanted.isdisjoint(terms[chunk])]
+            for chunk in telling:
+                mine = [token for token in places[chunk] if token.term in wanted]
+                found += [Token(term, at + start, at + end) for at in _places(chunk, text) for term, start, end in mine]
+            found.sort(key=itemgetter(1, 2, 0))
+            return found if len(text) == len(raw) else _in_bytes(found, text)
+        at = 0
+        for chunk in chunks_here:
             at = text.index(chunk, at)
-            if wanted is None or not wanted.isdisjoint(terms[chunk]):
-                for term, start, end in places[chunk]:
-                    if wanted is None or term in wanted:
-                        found.append(Token(term, at + start, at + end))
+            found += [Token(term, at + start, at + end) for term, start, end in places[chunk]]
             at += len(chunk)
         found.sort(key=itemgetter(1))
         return found if len(text) == len(raw) else _in_bytes(found, text)
+
+
+def _places(chunk: str, text: str) -> list[int]:
+    """Where a chunk stands between blanks."""
+    found, at, size = [], text.find(chunk), len(chunk)
+    while at >= 0:
+        end = at + size
+        if (at == 0 or text[at - 1].isspace()) and (end == len(text) or text[end].isspace()):
+            found.append(at)
+            at = text.find(chunk, end)
+        else:
+            at = text.find(chunk, at + 1)
+    return found
 
 
 def _is_identifier(word: str) -> bool:

@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": (f"{_HERE}.transfer:import_folder", "Store the documents of a folder: what is new or changed there."),
     "export": (f"{_HERE}.transfer:export_folder", "Write the documents of a backend into a folder."),
     "validate": (f"{_HERE}.validate:validate", "Check the documents of a library before they are shipped."),
+    "eval": (f"{_HERE}.evaluating:evaluate_backend", "Measure what a backend finds of what it should."),
     "new": (f"{_HERE}.new:new", "Begin a document from a template."),
     "tools": (f"{_HERE}.tools:tools", "Print tool blocks for agents, and what to tell them."),
     "backends": (f"{_HERE}.backends:backends", "List the backends that there are, and what they lack."),

@@ -84,6 +84,17 @@ class LocalFs:
             raise self._too_large(path)
         return data
 
+    def read_unchanged(self, info: FileInfo, span: ByteSpan) -> bytes | None:
+        """See `ComparingFsPort.read_unchanged`. The file is opened once."""
+        with opened(self._root_of(info.path), info.path, to_read=True) as descriptor:
+            if info_of(info.path, os.fstat(descriptor)) != info:
+                return None
+            start, length = min(span.start, info.size), min(span.end, info.size) - min(span.start, info.size)
+            if length > self._max_bytes:
+                raise self._too_large(info.path)
+            data = _read(descriptor, start, length, hint=info.size)
+            return data if info_of(info.path, os.fstat(descriptor)) == info else None
+
     def write(self, path: str, data: bytes, *, if_match: str | None = None) -> FileInfo:
         """See `WritableFsPort.write`. A new file has the mode that the umask gives; a replaced one keeps its own.
 
