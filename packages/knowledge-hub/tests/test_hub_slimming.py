@@ -240,13 +240,26 @@ def test_similarity_is_even_and_between_nothing_and_all(one: str, other: str) ->
     assert 0 <= similarity(first, second) <= similarity(first, first) == 1
 
 
-def test_entries_that_are_the_same_meet_in_every_band() -> None:
+def test_entries_that_are_the_same_meet_once_and_others_never() -> None:
     bands = Bands()
-    found = frozenset(range(50))
-    assert bands.add(0, found) == []
-    assert bands.add(1, found) == [0]
-    assert bands.add(2, frozenset(range(1_000, 1_050))) == []
-    assert bands.add(3, frozenset()) == []
+    assert list(bands.near()) == []
+    same = frozenset(range(50))
+    for number, found in enumerate(
+        (same, frozenset(range(1_000, 1_050)), same, frozenset[int](), frozenset[int](), same)
+    ):
+        bands.add(number, found)
+    assert list(bands.near()) == [(0, 2), (0, 5), (2, 5)]
+
+
+def test_very_many_that_are_the_same_are_all_brought_together() -> None:
+    bands, groups = Bands(), Groups()
+    for number in range(300):
+        bands.add(number, frozenset(range(50)))
+    pairs = list(bands.near())
+    assert len(pairs) < 300 * 10
+    for one, other in pairs:
+        groups.join(one, other)
+    assert list(groups.of(range(300))) == [list(range(300))]
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=30))

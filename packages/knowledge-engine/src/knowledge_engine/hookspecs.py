@@ -152,5 +152,6 @@ def knowledge_page_panels(  # type: ignore[empty-body]
     """Panels of the web page. Group `knowledge_engine.extensions`.
 
     Each is a mapping of `name`, `title`, `module` (the path of a JavaScript module, below a prefix of
-    `knowledge_mounts`, which exports `show(element)`) and `scope` as there.
+    `knowledge_mounts`, which exports `show(element, {ask})`) and `scope` as there. The module runs in a frame without
+    rights; `ask(path, {method, body})` asks its own application, and gives `{status, text}`.
     """

@@ -155,6 +155,10 @@ class HubService:
         _check_range("limit", limit, 1, MAX_LIST)
         return self._store.listed(limit, _checked(kinds), status, after)
 
+    def entries(self) -> Iterator[Entry]:
+        """All active entries without their histories, in order of id; few at a time are in memory."""
+        return self._store.texts()
+
     def search(self, query: str, *, top_k: int = 5, min_score: int = 3, kinds: Sequence[Kind] = ()) -> SearchAnswer:
         """The entries that help most with a question.
 

@@ -13,6 +13,8 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from knowledge_hub.entries import Entry
 
 #: Hashes of an entry, in bands of so many: two entries of which 60 % is the same meet in one of them by 99.9 %.
@@ -26,6 +28,7 @@ _MAX_WORDS = 4_000
 #: Entries of one band that are compared with each other: those that follow each other there.
 _COMPARED = 8
 _SEED = 42
+_KEY_BITS = (1 << 64) - 1
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -47,27 +50,40 @@ class Bands:
     """Brings entries together that share a band of hashes. Holds a few numbers for each entry, and none of its text."""
 
     def __init__(self) -> None:
-        self._bands: list[dict[int, array[int]]] = [{} for _ in range(BANDS)]
+        self._numbers = array("Q")
+        #: Of each entry, what stands for each of its bands.
+        self._keys = array("Q")
 
-    def add(self, number: int, found: frozenset[int]) -> list[int]:
-        """Takes in the entry of that number; the earlier ones that it could be like, the latest of each band."""
+    def add(self, number: int, found: frozenset[int]) -> None:
+        """Takes in the entry of that number; one without words is like nothing."""
         if not found:
-            return []
-        digest = _digest(found)
-        width = HASHES // BANDS
-        near = dict[int, None]()
-        for band, members in enumerate(self._bands):
-            key = hash(tuple(digest[band * width : (band + 1) * width]))
-            known = members.get(key)
-            if known is None:
-                members[key] = array("I", (number,))
-                continue
-            near.update(dict.fromkeys(known[-_COMPARED:]))
-            known.append(number)
-        return list(near)
+            return
+        digest, width = digest_of(found), HASHES // BANDS
+        self._numbers.append(number)
+        self._keys.extend(hash(tuple(digest[at : at + width])) & _KEY_BITS for at in range(0, HASHES, width))
+
+    def near(self) -> Iterator[tuple[int, int]]:
+        """Pairs of entries that share a band, each once, the earlier number first; in order of the later one.
+
+        Of very many that share one, each comes with those that follow it there.
+        """
+        numbers = np.frombuffer(self._numbers, np.uint64).astype(np.int64)
+        keys = np.frombuffer(self._keys, np.uint64).reshape(-1, BANDS)
+        found = [np.zeros((0, 2), np.int64)]
+        for band in range(BANDS):
+            order = np.argsort(keys[:, band], kind="stable")
+            ordered = keys[order, band]
+            for apart in range(1, _COMPARED + 1):
+                same = np.flatnonzero(ordered[apart:] == ordered[:-apart])
+                if not len(same):
+                    break
+                found.append(np.column_stack((numbers[order[same + apart]], numbers[order[same]])))
+        pairs = np.unique(np.concatenate(found), axis=0)
+        yield from ((int(earlier), int(later)) for later, earlier in pairs)
 
 
-def _digest(found: frozenset[int]) -> list[int]:
+def digest_of(found: frozenset[int]) -> list[int]:
+    """The hashes that stand for a set of shingles."""
     # Imported here: most who open a hub never slim it.
     from rensa import RMinHash
 

@@ -24,9 +24,11 @@ def make_plan(store: EntryStore, model: LanguageModel | None, *, timeout_s: floa
     """What slimming would do: reads each entry once, and those that look alike once more."""
     ids, groups = _alike(store)
     merges, dropped = list[Merge](), list[str]()
+    seen = dict[str, int]()
     for group in groups:
         some = store.some([ids[number] for number in group])
         entries = [one for number in group if (one := some.get(ids[number])) and one.status == "active"]
+        seen |= {one.id: one.version for one in entries}
         if model is None:
             merges += _by_rule(entries)
             continue
@@ -35,7 +37,8 @@ def make_plan(store: EntryStore, model: LanguageModel | None, *, timeout_s: floa
             merges += found
             dropped += [problem] if problem else []
     plan = SlimPlan(entries=len(ids), merges=tuple(merges), dropped=tuple(dropped))
-    versions = {one: store.some([one])[one].version for merge in merges for one in (merge.keep, *merge.merged)}
+    named = {one for merge in merges for one in (merge.keep, *merge.merged)}
+    versions = {one: version for one, version in seen.items() if one in named}
     return plan.model_copy(update={"versions": versions, "plan_id": _plan_id(plan, versions)})
 
 
@@ -46,15 +49,12 @@ def _alike(store: EntryStore) -> tuple[list[str], list[list[int]]]:
     # Exact shares need the shingles of both: of those that meet again and again, a few are kept.
     kept = _Recent(store, ids)
     for entry in store.texts():
-        number = len(ids)
+        bands.add(len(ids), shingles(entry))
         ids.append(entry.id)
-        found = shingles(entry)
-        near = bands.add(number, found)
-        kept.add(number, found)
-        for other in near:
-            if similarity(found, kept.of(other)) >= ALIKE:
-                groups.join(number, other)
-                alike |= {number, other}
+    for earlier, later in bands.near():
+        if similarity(kept.of(later), kept.of(earlier)) >= ALIKE:
+            groups.join(later, earlier)
+            alike |= {later, earlier}
     return ids, list(groups.of(alike))
 
 
@@ -87,23 +87,24 @@ def _by_rule(entries: Sequence[Entry]) -> list[Merge]:
     """The best entry stands for those that are near duplicates of itself; the rest is looked at in turn."""
     left = sorted(entries, key=lambda one: (-one.eval.quality, -len(one.content), one.created_at, one.id))
     texts = {one.id: shingles(one) for one in left}
+    telling = {one.id: _telling(one) for one in left}
     merges = []
     while left:
         best, *others = left
-        same = [one for one in others if _agree(best, one) and similarity(texts[best.id], texts[one.id]) >= ALIKE]
-        left = [one for one in others if one not in same]
+        same, apart = list[Entry](), list[Entry]()
+        for one in others:
+            # Where near duplicates differ in numbers or negations, what they say differs.
+            agrees = telling[best.id] == telling[one.id] and similarity(texts[best.id], texts[one.id]) >= ALIKE
+            (same if agrees else apart).append(one)
+        left = apart
         if same:
             least = min(similarity(texts[best.id], texts[one.id]) for one in same)
             merges.append(_merge(best, same, best.scenario, best.content, least, RULE))
     return merges
 
 
-def _agree(one: Entry, other: Entry) -> bool:
-    """Whether two near duplicates hold the same numbers and negations: where they differ, so does what they say."""
-    return _telling(one) == _telling(other)
-
-
 def _telling(entry: Entry) -> frozenset[str]:
+    """Its numbers, names with digits, and negations."""
     words = f"{entry.scenario}\n{entry.content}".casefold().split()
     stripped = (word.strip(".,;:!?()[]{}\"'`*_") for word in words)
     return frozenset(word for word in stripped if word in _NEGATIONS or any(char.isdigit() for char in word))

@@ -18,18 +18,20 @@ export function show(root, { ask }) {
   const style = new CSSStyleSheet();
   style.replaceSync(`
     .hub { display: grid; gap: 1rem; }
-    .hub form, .hub .bar { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end; }
+    .hub [role="search"], .hub .bar { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end; }
     .hub ul { list-style: none; margin: 0; padding: 0; display: grid; gap: .5rem; }
     .hub li { border: 1px solid currentColor; border-radius: .4rem; padding: .5rem .7rem; overflow-wrap: anywhere; }
     .hub pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0; }
     .hub .add { color: #0a6b2d; } .hub .gone { color: #a3171c; }
     .dark .hub .add { color: #7ee2a0; } .dark .hub .gone { color: #ffa3a3; }
-    .hub svg { max-width: 100%; height: 4rem; }`;
+    .hub svg { max-width: 100%; height: 4rem; }`);
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, style];
   const status = h("p", { role: "status" });
   const place = h("div");
-  const words = h("input", { type: "search", id: "hub-words", "aria-label": "Question" });
-  const form = h("form", { onsubmit: (event) => { event.preventDefault(); run(words.value.trim() ? find : list); } },
-    words, h("button", { type: "submit" }, "Search"));
+  const asked = () => run(words.value.trim() ? find : list);
+  const words = h("input", { type: "search", "aria-label": "Question", onkeydown: (event) => { if (event.key === "Enter") asked(); } });
+  // Not a form: in a frame without rights nothing is submitted.
+  const form = h("div", { role: "search" }, words, h("button", { type: "button", onclick: asked }, "Search"));
   const bar = h("div", { class: "bar" }, form,
     h("button", { type: "button", onclick: () => run(list) }, "Latest"),
     h("button", { type: "button", onclick: () => run(plan) }, "What could be merged"));
