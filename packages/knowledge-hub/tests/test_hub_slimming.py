@@ -193,6 +193,18 @@ def test_a_set_with_invented_or_lost_ids_is_dropped_alone(open_hub: OpenHub, ids
     assert why in plan.dropped[0]
 
 
+def test_a_model_is_shown_what_has_the_same_words_in_another_order(open_hub: OpenHub) -> None:
+    plain = open_hub()
+    one = save(plain, "Rows of a PDF", "Take pdfplumber; extract_tables gives rows; join rows that overflow.")
+    other = save(plain, "PDF: its rows", "Rows that overflow: join. Rows come from extract_tables. pdfplumber it is.")
+    save(plain, "Choose a database", "SQLite where one file is enough.")
+    assert plain.plan_slim().merges == ()
+    model = proposing([{"ids": [one, other], "types": ["tool"], "scenario": "PDF rows", "content": "Both."}])
+    [merge] = open_hub(slimming=model).plan_slim().merges
+    assert {merge.keep, *merge.merged} == {one, other}
+    assert "database" not in model.prompts[0]
+
+
 def test_a_model_that_fails_proposes_nothing(open_hub: OpenHub) -> None:
     def fails(*_: object) -> object:
         raise UnavailableError("slow", mend="Wait.")

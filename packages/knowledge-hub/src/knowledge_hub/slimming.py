@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from knowledge_engine.errors import ConflictError, KnowledgeError, NotFoundError
 from knowledge_engine.ports import LanguageModel
@@ -18,11 +19,14 @@ RULE = "rule"
 _MAX_GROUP = 12
 #: The most of a group that goes to a model, in characters.
 _MAX_PROMPT_CHARS = 60_000
+#: Of so many entries, the latest, others with the same words are looked up: by so many words, so many others, that are
+#: that good beside the entry itself.
+_LOOKED_UP, _LOOKED_UP_WORDS, _NEAREST, _NEARLY = 200, 60, 3, 0.6
 
 
 def make_plan(store: EntryStore, model: LanguageModel | None, *, timeout_s: float) -> SlimPlan:
     """What slimming would do: reads each entry once, and those that look alike once more."""
-    ids, groups = _alike(store)
+    ids, groups = _alike(store, by_words=model is not None)
     merges, dropped = list[Merge](), list[str]()
     seen = dict[str, int]()
     for group in groups:
@@ -42,8 +46,13 @@ def make_plan(store: EntryStore, model: LanguageModel | None, *, timeout_s: floa
     return plan.model_copy(update={"versions": versions, "plan_id": _plan_id(plan, versions)})
 
 
-def _alike(store: EntryStore) -> tuple[list[str], list[list[int]]]:
-    """All ids, and groups of places in them: entries that are near duplicates of one in their group."""
+def _alike(store: EntryStore, *, by_words: bool) -> tuple[list[str], list[list[int]]]:
+    """All ids, and groups of places in them: entries that are near duplicates of one in their group.
+
+    Args:
+        by_words: Whether what only has the same words is alike too. A model can tell whether it says the same, the rule
+            cannot.
+    """
     ids, bands, groups = list[str](), Bands(), Groups()
     alike = set[int]()
     # Exact shares need the shingles of both: of those that meet again and again, a few are kept.
@@ -55,7 +64,25 @@ def _alike(store: EntryStore) -> tuple[list[str], list[list[int]]]:
         if similarity(kept.of(later), kept.of(earlier)) >= ALIKE:
             groups.join(later, earlier)
             alike |= {later, earlier}
+    places = {one: number for number, one in enumerate(ids)}
+    for one, other in _same_words(store):
+        number, near = places.get(one), places.get(other)
+        if number is None or near is None:
+            continue
+        if by_words or similarity(kept.of(number), kept.of(near)) >= ALIKE:
+            groups.join(number, near)
+            alike |= {number, near}
     return ids, list(groups.of(alike))
+
+
+def _same_words(store: EntryStore) -> Iterator[tuple[str, str]]:
+    """Of the latest entries, those that BM25 finds nearly as good an answer to their words as they are themselves."""
+    for entry in store.listed(_LOOKED_UP, (), "active", ""):
+        words = " ".join(f"{entry.scenario}\n{entry.content}".split()[:_LOOKED_UP_WORDS])
+        found = list(islice(store.ranked(words, (), _NEAREST + 1), _NEAREST + 1))
+        own = next((one.relevance for one in found if one.id == entry.id), None)
+        if own is not None:
+            yield from ((entry.id, one.id) for one in found if one.id != entry.id and one.relevance >= _NEARLY * own)
 
 
 class _Recent:

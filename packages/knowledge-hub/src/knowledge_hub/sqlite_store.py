@@ -112,20 +112,21 @@ class SqliteEntryStore:
                 if _known(connection, once):
                     return False
                 _remember(connection, once, entry_id, stamp)
-            number = rows.number_of(connection, entry_id)
-            if score is not None:
-                _rate(connection, number, score, stamp)
             helpful = sum(kind == "helpful" for kind, _ in cases)
             harmful = len(cases) - helpful
-            connection.execute(
+            row = connection.execute(
                 "UPDATE hub_entries SET helpful = helpful + ?, harmful = harmful + ?, all_helpful = all_helpful + ?,"
-                " all_harmful = all_harmful + ?, updated_at = max(updated_at, ?) WHERE n = ?",
-                (helpful, harmful, helpful, harmful, stamp.at, number),
-            )
+                " all_harmful = all_harmful + ?, updated_at = max(updated_at, ?) WHERE id = ? RETURNING n, content_of",
+                (helpful, harmful, helpful, harmful, stamp.at, entry_id),
+            ).fetchone()
+            if row is None:
+                raise rows.missing(entry_id)
+            number, content_of = row
+            if score is not None:
+                _rate(connection, number, score, stamp)
             connection.executemany(
-                'INSERT INTO hub_cases(entry, kind, "case", content_of, at, who)'
-                " SELECT n, ?, ?, content_of, ?, ? FROM hub_entries WHERE n = ?",
-                [(kind, case, stamp.at, stamp.who, number) for kind, case in cases],
+                'INSERT INTO hub_cases(entry, kind, "case", content_of, at, who) VALUES (?, ?, ?, ?, ?, ?)',
+                [(number, kind, case, content_of, stamp.at, stamp.who) for kind, case in cases],
             )
             return True
 
