@@ -21,7 +21,7 @@ _MAX_GROUP = 12
 _MAX_PROMPT_CHARS = 60_000
 #: Of so many entries, the latest, others with the same words are looked up: by so many words, so many others, that are
 #: that good beside the entry itself.
-_LOOKED_UP, _LOOKED_UP_WORDS, _NEAREST, _NEARLY = 200, 60, 3, 0.6
+_LOOKED_UP, _LOOKED_UP_WORDS, _NEAREST, _NEARLY = 200, 40, 3, 0.6
 
 
 def make_plan(store: EntryStore, model: LanguageModel | None, *, timeout_s: float) -> SlimPlan:
@@ -50,8 +50,8 @@ def _alike(store: EntryStore, *, by_words: bool) -> tuple[list[str], list[list[i
     """All ids, and groups of places in them: entries that are near duplicates of one in their group.
 
     Args:
-        by_words: Whether what only has the same words is alike too. A model can tell whether it says the same, the rule
-            cannot.
+        by_words: Whether what only has the same words is looked for too. A model can tell whether it says the same, the
+            rule cannot.
     """
     ids, bands, groups = list[str](), Bands(), Groups()
     alike = set[int]()
@@ -64,14 +64,12 @@ def _alike(store: EntryStore, *, by_words: bool) -> tuple[list[str], list[list[i
         if similarity(kept.of(later), kept.of(earlier)) >= ALIKE:
             groups.join(later, earlier)
             alike |= {later, earlier}
-    places = {one: number for number, one in enumerate(ids)}
-    for one, other in _same_words(store):
-        number, near = places.get(one), places.get(other)
-        if number is None or near is None:
-            continue
-        if by_words or similarity(kept.of(number), kept.of(near)) >= ALIKE:
-            groups.join(number, near)
-            alike |= {number, near}
+    if by_words:
+        places = {one: number for number, one in enumerate(ids)}
+        for one, other in _same_words(store):
+            if one in places and other in places:  # neither was saved just now
+                groups.join(places[one], places[other])
+                alike |= {places[one], places[other]}
     return ids, list(groups.of(alike))
 
 
