@@ -73,12 +73,24 @@ def test_tokens_that_are_set_to_nothing_open_nothing(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["secret", ":read", " :read", "secret:", "secret:all", "secret:read:", "s:read:a:b", "se cret:read", "s\x7f:read"],
+    [
+        *("secret", ":read", " :read", "secret:", "secret:all", "secret:read:", "se cret:read", "s\x7f:read"),
+        *("s:read:a:", "s:read::", "s:read:a:b c", "s:read:a:b:c", "s:read::\u00fc"),
+    ],
 )
 def test_a_malformed_token_is_an_error_that_does_not_show_it(text: str) -> None:
     with pytest.raises(ConfigurationError, match="Token 2") as caught:
         from_env(tokens=f"good:read,{text}")
     assert "cret" not in str(caught.value)
+
+
+def test_a_token_may_stand_for_somebody() -> None:
+    tokens = parse_tokens("one:read:docs:crawler,one:write,two:admin::Chief@plant-1")
+    one, two = grant_of(b"one", tokens), grant_of(b"two", tokens)
+    assert one is not None
+    assert two is not None
+    assert (one.name, one.allows("write"), one.allows("admin")) == ("crawler", True, False)
+    assert (two.name, two.allows("admin", "docs")) == ("Chief@plant-1", True)
 
 
 def test_settings_show_no_secret() -> None:

@@ -16,6 +16,7 @@ from http_bench.clients import DOCS, client, writable
 from knowledge_engine.fs import LocalFs
 from knowledge_engine.memory import MemoryProvider
 from knowledge_engine.models import Query, QueryResult
+from knowledge_engine.passages import not_text
 from knowledge_engine.service import KnowledgeService
 from knowledge_files import FilesKnowledgeAdapter
 from knowledge_http import HttpSettings, create_app
@@ -32,7 +33,7 @@ def put(docs: TestClient, where: str, data: bytes, **headers: str) -> tuple[int,
     return answer.status_code, (answer.json().get("error") or {}).get("code", "")
 
 
-@given(st.binary(max_size=300))
+@given(st.binary(max_size=300).filter(lambda data: not not_text(data)))
 def test_a_document_is_stored_byte_for_byte(data: bytes) -> None:
     docs = writable(docs={})
     made = docs.put("/v1/sources/a/new.md", content=data)

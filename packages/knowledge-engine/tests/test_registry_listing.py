@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from knowledge_engine.backends import BackendListing, list_knowledge_backends, list_knowledge_transports
+from knowledge_engine.groups import KIT_PARTS, PROVIDERS, KitPart
 
 NEEDY = """
     from knowledge_engine.hookspecs import hookimpl
@@ -104,9 +105,14 @@ def test_a_name_that_two_distributions_claim_is_listed_once_as_broken_with_both(
     assert "claimed more than once: by needy-one (one_plugin), needy-two (two_plugin)" in found.problem
 
 
-def test_a_broken_backend_of_this_kit_is_not_called_supported(install_plugin: Any) -> None:
-    install_plugin("hub_plugin", "import no_such_module_anywhere", distribution="kpkit-hub", name="hub")
-    assert listed("hub").status == "broken"
+def test_a_broken_backend_of_this_kit_is_not_called_supported(
+    install_plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {**KIT_PARTS, PROVIDERS: {**KIT_PARTS[PROVIDERS], "new": KitPart("kpkit-new", "A part to come")}}
+    monkeypatch.setattr("knowledge_engine.backends.KIT_PARTS", parts)
+    assert listed("new").status == "supported"
+    install_plugin("new_plugin", "import no_such_module_anywhere", distribution="kpkit-new", name="new")
+    assert listed("new").status == "broken"
 
 
 def test_a_misspelt_group_is_listed_as_broken_with_the_right_one(install_plugin: Any) -> None:
