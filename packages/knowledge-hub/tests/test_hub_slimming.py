@@ -285,3 +285,21 @@ def test_groups_hold_what_was_joined_however_far(pairs: list[tuple[int, int]]) -
             members[each] = together
     wanted = sorted({tuple(sorted(each)) for each in members.values() if len(each) > 1})
     assert sorted(map(tuple, groups.of(range(21)))) == wanted
+
+
+def test_a_set_for_which_a_model_writes_nothing_is_dropped(open_hub: OpenHub) -> None:
+    plain = open_hub()
+    ids = list(twins(plain))
+    wrong = {"ids": ids, "types": [], "scenario": " ", "content": "C"}
+    plan = open_hub(slimming=proposing([wrong])).plan_slim()
+    assert plan.merges == ()
+    assert "wrote nothing" in plan.dropped[0]
+
+
+def test_a_group_that_is_too_large_for_a_prompt_is_shown_in_parts(open_hub: OpenHub) -> None:
+    plain = open_hub()
+    for _ in range(15):
+        save(plain, "Read a PDF", "Use pdfplumber and its extract_tables, page by page.")
+    model = Model(lambda *_: {"sets": []})
+    assert open_hub(slimming=model).plan_slim().merges == ()
+    assert [prompt.count('"id"') for prompt in model.prompts] == [12, 3]
