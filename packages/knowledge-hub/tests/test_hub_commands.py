@@ -50,6 +50,10 @@ def test_entries_are_saved_found_rated_and_listed(run: Run) -> None:
     run("update", entry, "--helpful", "It worked.", "--score", "5")
     assert f"{entry}  5/5  +1 -0" in run("list", "--type", "tool").stdout
     assert "version 1" in run("history", entry).stdout
+    run("update", entry, "--retire")
+    assert run("list").stdout == ""
+    assert "[retired]" in run("list", "--all").stdout
+    run("update", entry, "--restore")
     assert run("search", "boiler").stdout == ""
     run("delete", entry)
     assert run("list").stdout == ""

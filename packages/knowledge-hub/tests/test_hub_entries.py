@@ -150,6 +150,27 @@ def test_an_earlier_content_comes_back_with_its_feedback(open_hub: OpenHub) -> N
         hub.revert(entry.id, 9)
 
 
+def test_a_retired_entry_is_not_found_until_it_is_restored(open_hub: OpenHub) -> None:
+    hub = open_hub()
+    entry = hub.save(NEW)
+    hub.update(entry.id, EntryUpdate(add_helpful_case={"case_id": "1"}))
+    assert hub.search("pdf").count == 1
+    retired = hub.retire(entry.id, who="me", why="It is outdated.")
+    assert (retired.status, retired.version, retired.eval.helpful) == ("retired", 2, 1)
+    assert hub.search("pdf").count == 0
+    assert hub.listed() == ()
+    assert hub.listed(status=None)[0].id == entry.id
+    with pytest.raises(ConflictError, match="is retired"):
+        hub.retire(entry.id)
+    assert hub.restore(entry.id).status == "active"
+    assert hub.search("pdf").count == 1
+    assert [one.why for one in hub.history(entry.id)] == ["saved", "retired: It is outdated.", "restored"]
+    with pytest.raises(ConflictError):
+        hub.restore(entry.id)
+    with pytest.raises(ConflictError):
+        hub.revert(entry.id, 1)
+
+
 def test_an_update_that_says_nothing_is_refused(open_hub: OpenHub) -> None:
     hub = open_hub()
     with pytest.raises(InvalidArgumentError, match="add_helpful_case"):

@@ -140,6 +140,8 @@ def test_a_token_allows_what_its_scope_says(open_client: Open, token: str, allow
             ("POST", "/import", None),
             ("DELETE", "/knowledge-none", None),
             ("POST", "/knowledge-none/revert", {"version": 1}),
+            ("POST", "/knowledge-none/retire", None),
+            ("POST", "/knowledge-none/restore", None),
             ("POST", "/merges/1/undo", None),
         ],
     }

@@ -90,6 +90,7 @@ def save(ctx: click.Context, /, scenario: str, content: str | None, kinds: tuple
 @click.option("--score", type=int, help="Rate it anew, 1 to 5.")
 @click.option("--evolve", metavar="FEEDBACK", type=Text(), help="Let a model rewrite it so.")
 @click.option("--revert", metavar="VERSION", type=int, help="Let it say again what it said as that version.")
+@click.option("--retire/--restore", "retired", default=None, help="Take it out of searches, or bring it back.")
 @json_option
 @click.pass_context
 def update(
@@ -100,6 +101,7 @@ def update(
     score: int | None,
     evolve: str | None,
     revert: int | None,
+    retired: bool | None,
 ) -> None:
     """Say whether an entry helped, rate it, or change what it says."""
     from knowledge_hub.checking import checked
@@ -116,6 +118,8 @@ def update(
         entry = None
         if revert is not None:
             entry = service.revert(entry_id, revert, who="cli")
+        if retired is not None:
+            entry = (service.retire if retired else service.restore)(entry_id, who="cli")
         if entry is None or any(value is not None for value in values.values()):
             entry = service.update(entry_id, wanted, who="cli")
         _show(session, entry)

@@ -56,6 +56,21 @@ def _count_again(connection: sqlite3.Connection, number: int, content_of: int) -
     )
 
 
+def retire(connection: sqlite3.Connection, entry_id: str, stamp: Stamp, *, back: bool) -> None:
+    """See `EntryStore.retired`."""
+    number = rows.number_of(connection, entry_id)
+    before, after = ("retired", "active") if back else ("active", "retired")
+    (present,) = connection.execute("SELECT status FROM hub_entries WHERE n = ?", (number,)).fetchone()
+    if present != before:
+        raise ConflictError(f"Entry {entry_id!r} is {present}, not {before}", mend="Look at what it is now.")
+    rows.keep_version(connection, number)
+    connection.execute(
+        "UPDATE hub_entries SET status = ?, version = version + 1, updated_at = max(updated_at, ?), said_at = ?,"
+        " said_by = ?, said_why = ?, pending = 1 WHERE n = ?",
+        (after, stamp.at, *stamp, number),
+    )
+
+
 def apply(connection: sqlite3.Connection, merge: Merge, versions: Mapping[str, int], stamp: Stamp) -> Merged:
     """See `EntryStore.merged`."""
     states = {one: _state(connection, one) for one in (merge.keep, *merge.merged)}

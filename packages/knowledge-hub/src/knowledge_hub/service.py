@@ -310,6 +310,24 @@ class HubService:
         stamp = self._stamp(who, f"reverted: to version {version}")
         return self._store.rewritten(entry_id, present.version, said, stamp, content_of=wanted.content_of)
 
+    def retire(self, entry_id: str, *, who: str = "", why: str = "") -> Entry:
+        """Takes an entry out of searches, without deleting it; `restore` brings it back.
+
+        Raises:
+            NotFoundError: When there is no such entry.
+            ConflictError: When it is not active.
+        """
+        return self._store.retired(entry_id, self._stamp(who, f"retired: {why}" if why else "retired"))
+
+    def restore(self, entry_id: str, *, who: str = "") -> Entry:
+        """Brings a retired entry back.
+
+        Raises:
+            NotFoundError: When there is no such entry.
+            ConflictError: When it is not retired.
+        """
+        return self._store.retired(entry_id, self._stamp(who, "restored"), back=True)
+
     def delete(self, entry_id: str, *, who: str = "") -> None:
         """Removes an entry with its history. What it stood for is active again.
 

@@ -136,6 +136,12 @@ class SqliteEntryStore:
             merging.rewrite(change.connection, entry_id, version, said, stamp, content_of=content_of)
             return rows.read(change.connection, entry_id)
 
+    def retired(self, entry_id: str, stamp: Stamp, *, back: bool = False) -> Entry:
+        """See `EntryStore.retired`."""
+        with self._changing() as change:
+            merging.retire(change.connection, entry_id, stamp, back=back)
+            return rows.read(change.connection, entry_id)
+
     def versions(self, entry_id: str) -> tuple[Version, ...]:
         """See `EntryStore.versions`."""
         with self._reading() as connection:

@@ -120,6 +120,14 @@ class EntryStore(Protocol):
         """
         ...
 
+    def retired(self, entry_id: str, stamp: Stamp, *, back: bool = False) -> Entry:
+        """Takes an entry out of searches, or back in; counts stay. It becomes a version.
+
+        Raises:
+            ConflictError: When it is not active, or to come `back`, not retired.
+        """
+        ...
+
     def versions(self, entry_id: str) -> tuple[Version, ...]:
         """All that it said, the present last, without diffs."""
         ...

@@ -86,6 +86,8 @@ class HubApp:
             ("/{entry_id}", "DELETE", "admin", self._delete),
             ("/{entry_id}/history", "GET", "read", self._history),
             ("/{entry_id}/revert", "POST", "admin", self._revert),
+            ("/{entry_id}/retire", "POST", "admin", self._retire),
+            ("/{entry_id}/restore", "POST", "admin", self._restore),
         ]
         by_path: dict[str, dict[str, tuple[str, _Handler]]] = {}
         for path, method, scope, handler in table:
@@ -175,6 +177,14 @@ class HubApp:
         version = read_json(_Revert, await _body(request)).version
         entry_id = request.path_params["entry_id"]
         return _json(await run_in_threadpool(self._hub.revert, entry_id, version, who=_who(request)))
+
+    async def _retire(self, request: Request) -> Response:
+        entry_id = request.path_params["entry_id"]
+        return _json(await run_in_threadpool(self._hub.retire, entry_id, who=_who(request)))
+
+    async def _restore(self, request: Request) -> Response:
+        entry_id = request.path_params["entry_id"]
+        return _json(await run_in_threadpool(self._hub.restore, entry_id, who=_who(request)))
 
     async def _delete(self, request: Request) -> Response:
         await run_in_threadpool(self._hub.delete, request.path_params["entry_id"], who=_who(request))
