@@ -170,7 +170,7 @@ class Version(Value):
     #: `2026-03-05 12:00:00`, UTC.
     at: str
     who: str
-    #: `saved`, `evolved`, `reverted`, `merged`, `unmerged`, `retired`, `restored`, `imported`, with what was said of it.
+    #: `saved`, `evolved`, `reverted`, `merged`, `unmerged`, `retired`, `restored`, `imported`, and what was said of it.
     why: str
     scenario: str
     content: str
