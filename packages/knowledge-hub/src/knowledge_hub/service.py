@@ -112,20 +112,19 @@ class HubService:
         day, timestamp = stamp.at[:10].replace("-", ""), stamp.at.replace(" ", "T")
         once = _once(key, "save", new)
         for attempt in range(_DRAWS):
-            # Of what was checked when it was made new.
-            entry = Entry.model_construct(
+            entry = Entry(
                 id=f"knowledge-{day}-{self._random_hex()}",
                 message_id=new.message_id,
-                tags=Tags.model_construct(type=new.tags_type),
+                tags=Tags(type=new.tags_type),
                 scenario=new.scenario,
                 content=new.content,
-                source=EntrySource.model_construct(
+                source=EntrySource(
                     urls=new.urls,
                     agent_id=new.agent_id,
                     timestamp=timestamp,
                     token_agent=who,
                 ),
-                eval=Eval.model_construct(score=new.score),
+                eval=Eval(score=new.score),
                 created_at=stamp.at,
                 updated_at=stamp.at,
             )
