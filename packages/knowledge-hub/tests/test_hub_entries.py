@@ -123,6 +123,8 @@ def test_feedback_is_counted_for_the_content_and_for_good(open_hub: OpenHub) -> 
     again = hub.update(entry.id, EntryUpdate(add_helpful_case={"case_id": "3"}))
     assert (again.eval.helpful, again.metrics.helpful) == (1, 2)
     assert [one.score for one in hub.ratings(entry.id)] == [4, 5]
+    hub.update(entry.id, EntryUpdate(evolve_feedback="More."), who="somebody")
+    assert hub.ratings(entry.id)[0].who == "research_agent"
 
 
 def test_an_earlier_content_comes_back_with_its_feedback(open_hub: OpenHub) -> None:
@@ -185,9 +187,38 @@ def test_the_same_key_counts_once(open_hub: OpenHub) -> None:
         found = hub.update(entry.id, update, key="once")
     assert found.eval.helpful == 1
     batch = [Feedback(knowledge_id=entry.id, is_effective=False)] * 2
-    assert hub.batch_update(batch, key="b").updated == 2
-    assert hub.batch_update(batch, key="b").updated == 0
+    answer = hub.batch_update(batch, key="b")
+    assert answer.updated == 2
+    assert hub.batch_update(batch, key="b") == answer
     assert hub.get(entry.id).eval.harmful == 2
+
+
+def test_a_repeat_under_the_same_key_does_what_failed_the_first_time_and_nothing_twice(open_hub: OpenHub) -> None:
+    down = UnavailableError("down", mend="Wait.")
+    written = iter([down, {"content": "Second."}, down, {"content": "Third."}])
+
+    def answer(*_: object) -> object:
+        found = next(written)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    hub = open_hub(routing=Model(answer))
+    entry = hub.save(NEW)
+    update = EntryUpdate(add_helpful_case={"case_id": "1"}, evolve_feedback="Better.")
+    with pytest.raises(UnavailableError):
+        hub.update(entry.id, update, key="k")
+    for _ in range(2):
+        found = hub.update(entry.id, update, key="k")
+        assert (found.content, found.version, found.metrics.helpful) == ("Second.", 2, 1)
+    batch = [Feedback(knowledge_id=entry.id, is_effective=False, feedback="Better still.")]
+    assert hub.batch_update(batch, key="b").failed[0].code == "unavailable"
+    for _ in range(2):
+        assert hub.batch_update(batch, key="b").evolved == (entry.id,)
+    found = hub.get(entry.id)
+    assert (found.content, found.version, found.metrics.harmful) == ("Third.", 3, 1)
+    with pytest.raises(ConflictError, match="something else"):
+        hub.update(entry.id, EntryUpdate(evolve_feedback="Other."), key="k")
 
 
 def test_without_a_model_feedback_counts_and_nothing_is_rewritten(open_hub: OpenHub) -> None:

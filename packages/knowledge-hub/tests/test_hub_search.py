@@ -9,6 +9,7 @@ import pytest
 from hub_bench import Model, OpenHub
 from knowledge_engine.errors import InvalidArgumentError, ProviderError, UnavailableError
 from knowledge_engine.models import Query
+from knowledge_hub import searching
 from knowledge_hub.entries import EntryUpdate, NewEntry
 from knowledge_hub.service import HubService
 
@@ -81,6 +82,19 @@ def test_only_the_wanted_types_are_found(open_hub: OpenHub) -> None:
     assert found(hub, "valve", kinds=("tool",)) == [tool]
     assert set(found(hub, "valve", kinds=("plan", "strategy"))) == {tool, plan}
     assert found(hub, "valve", kinds=("usecase",)) == []
+
+
+def test_a_search_ends_however_many_bad_ones_there_are_and_says_so(
+    open_hub: OpenHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "_LOOKED_AT", 30)
+    hub = open_hub()
+    for _ in range(60):
+        save(hub, "valve", score=1)
+    answer = hub.search("valve")
+    assert (answer.results, len(answer.warnings)) == ((), 1)
+    assert "30 best fitting" in answer.warnings[0]
+    assert hub.search("valve", min_score=1).warnings == ()
 
 
 @pytest.mark.parametrize("query", ["", "  ", "...", "\0", "the", "\u6c34", "a" * 9_000])

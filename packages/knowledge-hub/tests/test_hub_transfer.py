@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,51 @@ def test_a_bad_line_is_named_and_nothing_is_imported(open_hub: OpenHub, line: An
     assert said in str(caught.value)
     assert "Nothing was imported" in caught.value.mend
     assert hub.status()["entries"] == 0
+
+
+def version(number: int, content: str) -> dict[str, Any]:
+    said = {"scenario": "S", "content": content, "tags": {"type": []}, "who": "", "why": "saved", "at": "2026-03-05"}
+    return {"version": number, "content_of": number, **said}
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        [version(1, "a"), version(1, "b"), version(2, "C")],
+        [version(9, "a"), version(2, "C")],
+        [version(1, "a"), version(3, "C")],
+        [version(1, "a"), version(2, "Other.")],
+    ],
+)
+def test_a_history_that_cannot_have_been_is_refused(open_hub: OpenHub, versions: list[dict[str, Any]]) -> None:
+    hub = open_hub()
+    with pytest.raises(InvalidArgumentError, match=r"Line 1 is wrong.*version"):
+        hub.import_lines([json.dumps({"entry": GOOD | {"version": 2}, "versions": versions})])
+    assert hub.status()["entries"] == 0
+
+
+def test_nobody_waits_for_lines_that_come_slowly(open_hub: OpenHub) -> None:
+    hub, other = open_hub(), open_hub(settings={"busy_timeout_s": 0.1})
+
+    def lines() -> Iterator[str]:
+        yield json.dumps(GOOD)
+        other.save(NewEntry(scenario="Meanwhile", content="Saved."))
+        yield json.dumps(GOOD | {"id": "knowledge-2"})
+
+    assert hub.import_lines(lines()).added == 2
+    assert hub.status()["entries"] == 3
+
+
+def test_what_is_merged_meanwhile_is_exported_as_it_was_before(open_hub: OpenHub) -> None:
+    hub, other = open_hub(), open_hub()
+    for _ in range(2):
+        entry = hub.save(NewEntry(scenario="Read a PDF", content="Use pdfplumber, page by page, and join the rows."))
+        hub.update(entry.id, EntryUpdate(add_helpful_case={"case_id": entry.id}))
+    before = list(hub.export())
+    lines = hub.export()
+    got = [next(lines), next(lines)]
+    assert len(other.apply_slim(other.plan_slim()).applied) == 1
+    assert [*got, *lines] == before
 
 
 def test_a_header_of_a_later_version_is_refused(open_hub: OpenHub) -> None:

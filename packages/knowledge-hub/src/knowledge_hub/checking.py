@@ -38,7 +38,12 @@ def read_json(shape: type[_Shape], raw: bytes) -> _Shape:
 
 
 def _wrong(what: str, error: ValidationError) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{what}: {problems_of(error)}", mend="Correct these fields.")
+
+
+def problems_of(error: ValidationError) -> str:
+    """Which fields are wrong, and how; of many, the first few."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
-    said = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in problems[:_SHOWN])
-    more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-    return InvalidArgumentError(f"{what}: {said}{more}", mend="Correct these fields.")
+    said = [f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in problems[:_SHOWN]]
+    more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+    return "; ".join([*said, *more])

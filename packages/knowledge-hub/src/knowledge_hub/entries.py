@@ -6,7 +6,7 @@ import json
 import re
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field, JsonValue, PositiveInt, field_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator
 
 from knowledge_engine.models import Value
 
@@ -60,6 +60,8 @@ EntryId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
 Time = Annotated[Text, Field(max_length=40)]
 Url = Annotated[Text, Field(max_length=MAX_URL_CHARS)]
 Score = Annotated[int, Field(ge=1, le=5, strict=True)]
+Count = Annotated[int, Field(ge=0, le=1 << 53)]
+VersionNumber = Annotated[int, Field(ge=1, le=1 << 53)]
 #: `case_id`, `scenario`, `result`, and whatever else an agent wants to tell.
 Case = Annotated[dict[str, JsonValue], AfterValidator(_storable_json)]
 Kinds = Annotated[tuple[Kind, ...], AfterValidator(_once)]
@@ -88,8 +90,8 @@ class Eval(Value):
     """The feedback on the present content. Histories are of all contents, the latest last."""
 
     score: Score = 3
-    helpful: int = Field(default=0, ge=0)
-    harmful: int = Field(default=0, ge=0)
+    helpful: Count = 0
+    harmful: Count = 0
     helpful_history: tuple[dict[str, JsonValue], ...] = ()
     harmful_history: tuple[dict[str, JsonValue], ...] = ()
 
@@ -102,8 +104,8 @@ class Eval(Value):
 class Metrics(Value):
     """All feedback that an entry ever got."""
 
-    helpful: int = Field(default=0, ge=0)
-    harmful: int = Field(default=0, ge=0)
+    helpful: Count = 0
+    harmful: Count = 0
 
 
 class Entry(Value):
@@ -121,7 +123,7 @@ class Entry(Value):
     created_at: Time = ""
     updated_at: Time = ""
     #: 1 for what was saved; one more with each change of what it says.
-    version: PositiveInt = 1
+    version: VersionNumber = 1
     status: Status = "active"
     #: The entry that stands for this one.
     superseded_by: Name = ""
@@ -166,7 +168,7 @@ class Feedback(Value):
 class Version(Value):
     """What an entry said at one time, and how that came to be."""
 
-    version: PositiveInt
+    version: VersionNumber
     #: `2026-03-05 12:00:00`, UTC.
     at: str
     who: str
@@ -179,7 +181,7 @@ class Version(Value):
     status: Status = "active"
     superseded_by: str = ""
     #: The version whose content it has: itself, unless it was reverted to.
-    content_of: PositiveInt
+    content_of: VersionNumber
     #: Unified, against the version before; empty for the first.
     diff: str = ""
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from tempfile import SpooledTemporaryFile
 
 from pydantic import ValidationError
 
 from knowledge_engine.errors import InvalidArgumentError
-from knowledge_hub.entries import MAX_CONTENT_CHARS
+from knowledge_hub.checking import problems_of
 from knowledge_hub.transfer import Record
 
 _HEADER = {"knowledge_hub": 1}
-#: A line holds an entry with all its versions and cases.
-_MAX_LINE_BYTES = 64 * MAX_CONTENT_CHARS
+_IN_MEMORY_BYTES = 4_000_000
 
 
 def exported(records: Iterable[dict[str, object]]) -> Iterator[str]:
@@ -23,12 +24,24 @@ def exported(records: Iterable[dict[str, object]]) -> Iterator[str]:
         yield json.dumps(one, ensure_ascii=False)
 
 
-def imported(lines: Iterable[str | bytes]) -> Iterator[dict[str, object]]:
-    """Records from lines, one at a time; blank lines and the header are passed over.
+@contextmanager
+def imported(lines: Iterable[str | bytes]) -> Iterator[Iterator[dict[str, object]]]:
+    """Records from lines; blank lines and the header are passed over.
+
+    All lines are read and checked before the first record is given: they may come slowly, and whoever takes the
+    records locks the hub meanwhile.
 
     Raises:
         InvalidArgumentError: Naming the line that is none, and why.
     """
+    with SpooledTemporaryFile(_IN_MEMORY_BYTES, mode="w+", encoding="ascii") as kept:
+        for record in _records(lines):
+            kept.write(f"{json.dumps(record)}\n")
+        kept.seek(0)
+        yield map(json.loads, kept)
+
+
+def _records(lines: Iterable[str | bytes]) -> Iterator[dict[str, object]]:
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         value = _parsed(line, number)
@@ -40,9 +53,7 @@ def imported(lines: Iterable[str | bytes]) -> Iterator[dict[str, object]]:
         try:
             checked = Record.model_validate_json(json.dumps(record))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise _wrong(number, f"{where}: {first['msg']}", "Correct the line.") from error
+            raise _wrong(number, problems_of(error), "Correct the line.") from error
         entry_id = checked.entry.id
         if entry_id in seen:
             raise _wrong(number, f"line {seen[entry_id]} has the same id", "Leave one of them out.")
@@ -51,8 +62,6 @@ def imported(lines: Iterable[str | bytes]) -> Iterator[dict[str, object]]:
 
 
 def _parsed(line: str | bytes, number: int) -> dict[str, object] | None:
-    if len(line) > _MAX_LINE_BYTES:
-        raise _wrong(number, f"it is longer than {_MAX_LINE_BYTES} bytes", "Import its parts on their own.")
     try:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8") if isinstance(line, bytes) else line
         if not text.strip():

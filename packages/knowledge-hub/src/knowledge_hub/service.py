@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -16,25 +14,17 @@ from knowledge_engine.errors import (
     ConfigurationError,
     ConflictError,
     InvalidArgumentError,
-    KnowledgeError,
     NotFoundError,
 )
-from knowledge_engine.models import Value
 from knowledge_engine.ports import IKnowledgeProvider, LanguageModel
 from knowledge_hub.entries import (
-    KINDS,
-    MAX_BATCH,
     MAX_LIST,
-    MAX_TOP_K,
     BatchAnswer,
-    BatchFailure,
-    CaseKind,
     Entry,
     EntrySource,
     EntryUpdate,
     Eval,
     Feedback,
-    Found,
     ImportAnswer,
     Kind,
     Merged,
@@ -46,19 +36,18 @@ from knowledge_hub.entries import (
     Tags,
     Version,
 )
-from knowledge_hub.evolving import evolve
+from knowledge_hub.feedback import HubFeedback
 from knowledge_hub.lines import exported, imported
+from knowledge_hub.requests import check_range, checked_kinds, once
 from knowledge_hub.routing import Router
+from knowledge_hub.searching import HubSearch
 from knowledge_hub.settings import NO_MODEL, SLIMMING_MODEL, HubSettings
 from knowledge_hub.slimming import apply_plan, make_plan
-from knowledge_hub.store import EntryStore, Once, Rating, Said, Stamp
+from knowledge_hub.store import EntryStore, Rating, Said, Stamp
 
 #: So many bytes make an id that nobody has drawn before; should one come twice, another is drawn.
 _RANDOM_BYTES = 4
 _DRAWS = 5
-_MAX_KEY_CHARS = 200
-#: Entries read at a time while those that are out are passed over.
-_READ_AT_ONCE = 10
 
 
 class HubService:
@@ -87,9 +76,11 @@ class HubService:
         self._routing, self._slimming, self._named = routing, slimming, named
         self._notes = tuple(notes)
         self._clock, self._random_hex = clock, random_hex
-        self._router = Router(
+        router = Router(
             store, routing, prompt_chars=self._settings.prompt_chars, timeout_s=self._settings.routing_timeout_s
         )
+        self._search = HubSearch(store, router)
+        self._feedback = HubFeedback(store, routing, self._settings.writing_timeout_s)
 
     @property
     def provider(self) -> IKnowledgeProvider:
@@ -110,7 +101,7 @@ class HubService:
         """
         stamp = self._stamp(who or new.agent_id, "saved")
         day, timestamp = stamp.at[:10].replace("-", ""), stamp.at.replace(" ", "T")
-        once = _once(key, "save", new)
+        key_once = once(key, "save", new)
         for attempt in range(_DRAWS):
             entry = Entry(
                 id=f"knowledge-{day}-{self._random_hex()}",
@@ -129,7 +120,7 @@ class HubService:
                 updated_at=stamp.at,
             )
             try:
-                return self._store.add(entry, stamp, once)
+                return self._store.add(entry, stamp, key_once)
             except ConflictError:
                 if attempt == _DRAWS - 1 or entry.id not in self._store.some([entry.id]):
                     raise
@@ -151,8 +142,8 @@ class HubService:
         Args:
             after: Id of the last entry of the page before.
         """
-        _check_range("limit", limit, 1, MAX_LIST)
-        return self._store.listed(limit, _checked(kinds), status, after)
+        check_range("limit", limit, 1, MAX_LIST)
+        return self._store.listed(limit, checked_kinds(kinds), status, after)
 
     def entries(self) -> Iterator[Entry]:
         """All active entries without their histories, in order of id; few at a time are in memory."""
@@ -165,114 +156,26 @@ class HubService:
         `min_score` or whose feedback is bad. Of a model's choice the best rated come first; of the words' choice those
         with the best words.
         """
-        _check_range("top_k", top_k, 1, MAX_TOP_K)
-        _check_range("min_score", min_score, 1, 5)
-        _check_text(query)
-        found = self._router.candidates(query, _checked(kinds), 2 * top_k)
-        results = list[Found]()
-        some: list[str] = []
-        for one in found.ids:
-            some.append(one)
-            if len(some) == max(_READ_AT_ONCE, 2 * top_k):
-                results += self._good(some, min_score)
-                some = []
-                if found.router == "lexical" and len(results) >= top_k:
-                    break
-        results += self._good(some, min_score) if some else []
-        if found.router == "model":
-            results.sort(key=lambda one: -one.quality_score)
-        results = results[:top_k]
-        return SearchAnswer(
-            results=tuple(results),
-            count=len(results),
-            router=found.router,
-            invented=found.invented,
-            warnings=found.warnings,
-        )
-
-    def _good(self, ids: Sequence[str], min_score: int) -> list[Found]:
-        entries = self._store.some(ids)
-        return [
-            Found.model_construct(
-                id=one.id,
-                scenario=one.scenario,
-                content=one.content,
-                tags=one.tags,
-                score=one.eval.score,
-                quality_score=one.eval.quality,
-                metrics=one.metrics,
-            )
-            for one in (entries[each] for each in ids if each in entries)
-            if one.status == "active" and one.eval.score >= min_score and one.eval.quality >= 0
-        ]
+        return self._search.find(query, top_k=top_k, min_score=min_score, kinds=kinds)
 
     # Feedback
 
     def update(self, entry_id: str, update: EntryUpdate, *, who: str = "", key: str = "") -> Entry:
         """Adds feedback to an entry, rates it, and rewrites it, as the update says.
 
-        What is counted stays counted when the model fails to rewrite.
+        What is counted stays counted when the model fails to rewrite. Under the same key it is not counted again, and
+        rewritten if it was not yet.
 
         Raises:
             NotFoundError: When there is no such entry.
             InvalidArgumentError: When the update says nothing.
             NotSupportedError, UnavailableError, ProviderError, ConflictError: It was not rewritten, as they say.
         """
-        cases = list[tuple[CaseKind, str]]()
-        if update.add_helpful_case is not None:
-            cases.append(("helpful", _json(update.add_helpful_case)))
-        if update.add_harmful_case is not None:
-            cases.append(("harmful", _json(update.add_harmful_case)))
-        if not cases and update.update_score is None and update.evolve_feedback is None:
-            raise InvalidArgumentError(
-                "The update says nothing",
-                mend="Pass add_helpful_case, add_harmful_case, update_score or evolve_feedback.",
-            )
-        new = True
-        if cases or update.update_score is not None or key:
-            once = _once(key, f"update {entry_id}", update)
-            new = self._store.counted(entry_id, cases, update.update_score, self._stamp(who, "rated"), once)
-        if update.evolve_feedback is not None and new:
-            return self._evolved(entry_id, update.evolve_feedback, who)
-        return self._store.get(entry_id)
+        return self._feedback.update(entry_id, update, self._stamp(who, "rated"), key)
 
     def batch_update(self, feedback: Sequence[Feedback], *, who: str = "", key: str = "") -> BatchAnswer:
         """Adds many feedbacks; ids that there are not are listed, and the others applied."""
-        if len(feedback) > MAX_BATCH:
-            raise InvalidArgumentError(
-                f"There are {len(feedback)} feedbacks", mend=f"Send at most {MAX_BATCH} at once."
-            )
-        updated, unknown, evolved = 0, list[str](), list[str]()
-        failed = list[BatchFailure]()
-        for number, one in enumerate(feedback):
-            case = {"feedback": one.feedback} if one.feedback else {}
-            kind: CaseKind = "helpful" if one.is_effective else "harmful"
-            once = _once(f"{key}/{number}" if key else "", "batch", one)
-            try:
-                new = self._store.counted(
-                    one.knowledge_id, [(kind, _json(case))], None, self._stamp(who, "rated"), once
-                )
-            except NotFoundError:
-                unknown.append(one.knowledge_id)
-                continue
-            updated += new
-            if not (one.feedback and one.feedback.strip() and new):
-                continue
-            try:
-                self._evolved(one.knowledge_id, one.feedback, who)
-                evolved.append(one.knowledge_id)
-            except KnowledgeError as error:
-                failed.append(BatchFailure(id=one.knowledge_id, code=error.code, message=str(error)))
-        return BatchAnswer(
-            updated=updated,
-            evolved=tuple(dict.fromkeys(evolved)),
-            unknown=tuple(dict.fromkeys(unknown)),
-            failed=tuple(failed),
-        )
-
-    def _evolved(self, entry_id: str, feedback: str, who: str) -> Entry:
-        timeout_s = self._settings.writing_timeout_s
-        return evolve(self._store, self._routing, entry_id, feedback, self._stamp(who, ""), timeout_s)
+        return self._feedback.batch(feedback, self._stamp(who, "rated"), key)
 
     # Versions
 
@@ -396,7 +299,8 @@ class HubService:
             InvalidArgumentError: Naming the first line that is none, and why.
             ConflictError: When there is another entry of an id.
         """
-        added, same = self._store.load(imported(lines), self._stamp(who, "imported"))
+        with imported(lines) as records:
+            added, same = self._store.load(records, self._stamp(who, "imported"))
         return ImportAnswer(added=added, same=same)
 
     def backup(self, path: str) -> None:
@@ -423,21 +327,6 @@ class HubService:
         return Stamp(self._clock().astimezone(UTC).isoformat(" ", "seconds")[:19], who, why)
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _once(key: str, what: str, asked: Value) -> Once | None:
-    if not key:
-        return None
-    if len(key) > _MAX_KEY_CHARS or not key.isprintable():
-        raise InvalidArgumentError(
-            "The idempotency key cannot be kept", mend=f"Use at most {_MAX_KEY_CHARS} printable characters."
-        )
-    digest = hashlib.sha256(f"{what}\n{asked.model_dump_json()}".encode()).hexdigest()
-    return Once(key, digest)
-
-
 def _diff(earlier: Version, later: Version) -> str:
     def lines(one: Version) -> list[str]:
         head = [f"scenario: {one.scenario}", f"type: {', '.join(one.tags.type)}", *(f"url: {url}" for url in one.urls)]
@@ -445,23 +334,3 @@ def _diff(earlier: Version, later: Version) -> str:
 
     names = (f"version {earlier.version}", f"version {later.version}")
     return "\n".join(difflib.unified_diff(lines(earlier), lines(later), *names, lineterm=""))
-
-
-def _checked(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
-    if wrong := next((one for one in kinds if one not in KINDS), None):
-        raise InvalidArgumentError(f"There is no type {str(wrong)[:60]!r}", mend=f"Use some of {', '.join(KINDS)}.")
-    return tuple(dict.fromkeys(kinds))
-
-
-def _check_range(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise InvalidArgumentError(f"`{name}` is {value!r}", mend=f"Use a whole number from {least} to {most}.")
-
-
-def _check_text(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidArgumentError(
-            "The question holds half of a surrogate pair", mend="Send whole characters."
-        ) from error

@@ -36,7 +36,11 @@ def make_plan(store: EntryStore, model: LanguageModel | None, *, timeout_s: floa
         if model is None:
             merges += _by_rule(entries)
             continue
-        for part in _parts(entries):
+        parts = _parts(entries)
+        shown = {one.id for part in parts for one in part}
+        if alone := [one.id for one in entries if one.id not in shown]:
+            dropped.append(f"{', '.join(alone)}: too long to be shown to the model beside others")
+        for part in parts:
             found, problem = _by_model(part, model, timeout_s)
             merges += found
             dropped += [problem] if problem else []

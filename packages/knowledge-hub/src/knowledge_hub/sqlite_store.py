@@ -40,6 +40,10 @@ _INDEXED_AT_ONCE = 200
 #: How long a key is remembered, in days.
 _KEY_DAYS = 7
 _MOST_AT_ONCE = 1_000
+#: Of an entry that was not rated anew: the rating with which it was saved, and by whom.
+_FIRST_RATING = (
+    "score, created_at, coalesce(nullif(json_extract(source, '$.token_agent'), ''), json_extract(source, '$.agent_id'))"
+)
 
 
 class SqliteEntryStore:
@@ -104,13 +108,13 @@ class SqliteEntryStore:
         score: int | None,
         stamp: Stamp,
         once: Once | None = None,
-    ) -> bool:
+    ) -> None:
         """See `EntryStore.counted`."""
         with self._changing() as change:
             connection = change.connection
             if once:
                 if _known(connection, once):
-                    return False
+                    return
                 _remember(connection, once, entry_id, stamp)
             helpful = sum(kind == "helpful" for kind, _ in cases)
             harmful = len(cases) - helpful
@@ -128,12 +132,27 @@ class SqliteEntryStore:
                 'INSERT INTO hub_cases(entry, kind, "case", content_of, at, who) VALUES (?, ?, ?, ?, ?, ?)',
                 [(number, kind, case, content_of, stamp.at, stamp.who) for kind, case in cases],
             )
-            return True
 
-    def rewritten(self, entry_id: str, version: int, said: Said, stamp: Stamp, *, content_of: int = 0) -> Entry:
+    def was_done(self, once: Once) -> bool:
+        """See `EntryStore.was_done`."""
+        with self._reading() as connection:
+            return connection is not None and bool(_known(connection, once))
+
+    def rewritten(
+        self,
+        entry_id: str,
+        version: int,
+        said: Said,
+        stamp: Stamp,
+        *,
+        content_of: int = 0,
+        once: Once | None = None,
+    ) -> Entry:
         """See `EntryStore.rewritten`."""
         with self._changing() as change:
             merging.rewrite(change.connection, entry_id, version, said, stamp, content_of=content_of)
+            if once:
+                _remember(change.connection, once, entry_id, stamp)
             return rows.read(change.connection, entry_id)
 
     def retired(self, entry_id: str, stamp: Stamp, *, back: bool = False) -> Entry:
@@ -158,7 +177,7 @@ class SqliteEntryStore:
             found = connection.execute("SELECT score, at, who FROM hub_scores WHERE entry = ? ORDER BY n", (number,))
             if ratings := tuple(Rating(*row) for row in found):
                 return ratings
-            row = connection.execute("SELECT score, created_at, said_by FROM hub_entries WHERE n = ?", (number,))
+            row = connection.execute(f"SELECT {_FIRST_RATING} FROM hub_entries WHERE n = ?", (number,))  # noqa: S608
             return (Rating(*row.fetchone()),)
 
     def deleted(self, entry_id: str, stamp: Stamp) -> None:
@@ -245,13 +264,12 @@ class SqliteEntryStore:
 
     def dump(self) -> Iterator[dict[str, object]]:
         """See `EntryStore.dump`."""
+        # All of one state: what a merge moves from one entry to another must not come twice, nor be missing.
         with self._reading() as connection:
             ids = [row[0] for row in connection.execute("SELECT id FROM hub_entries ORDER BY id")] if connection else []
-        for entry_id in ids:
-            with self._reading() as connection:
-                record = transfer.record_of(connection, entry_id) if connection else None
-            if record is not None:  # it may have been deleted meanwhile
-                yield record
+            for entry_id in ids:
+                assert connection is not None
+                yield transfer.record_of(connection, entry_id)
 
     def load(self, records: Iterable[dict[str, object]], stamp: Stamp) -> tuple[int, int]:
         """See `EntryStore.load`."""
@@ -340,8 +358,8 @@ def _where(conditions: Sequence[str]) -> str:
 
 def _rate(connection: sqlite3.Connection, number: int, score: int, stamp: Stamp) -> None:
     connection.execute(
-        "INSERT INTO hub_scores(entry, score, at, who) SELECT n, score, created_at, said_by FROM hub_entries"
-        " WHERE n = ? AND NOT EXISTS (SELECT 1 FROM hub_scores WHERE entry = n)",
+        f"INSERT INTO hub_scores(entry, score, at, who) SELECT n, {_FIRST_RATING} FROM hub_entries"  # noqa: S608
+        " WHERE n = ? AND NOT EXISTS (SELECT 1 FROM hub_scores s WHERE s.entry = hub_entries.n)",
         (number,),
     )
     connection.execute(

@@ -100,15 +100,32 @@ class EntryStore(Protocol):
         score: int | None,
         stamp: Stamp,
         once: Once | None = None,
-    ) -> bool:
-        """Adds feedback (JSON) and rates anew; False where that was done before under the same key.
+    ) -> None:
+        """Adds feedback (JSON) and rates anew, unless that was done before under the same key.
 
         Raises:
             ConflictError: When the key stands for something else.
         """
         ...
 
-    def rewritten(self, entry_id: str, version: int, said: Said, stamp: Stamp, *, content_of: int = 0) -> Entry:
+    def was_done(self, once: Once) -> bool:
+        """Whether something was done under that key.
+
+        Raises:
+            ConflictError: When the key stands for something else.
+        """
+        ...
+
+    def rewritten(
+        self,
+        entry_id: str,
+        version: int,
+        said: Said,
+        stamp: Stamp,
+        *,
+        content_of: int = 0,
+        once: Once | None = None,
+    ) -> Entry:
         """Lets an entry say something else; what it said becomes a version. Counts begin anew.
 
         Args:

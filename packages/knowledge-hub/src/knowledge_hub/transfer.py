@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
-from knowledge_engine.errors import ConflictError, NotFoundError
+from knowledge_engine.errors import ConflictError
 from knowledge_engine.models import Value
 from knowledge_hub import rows
 from knowledge_hub.entries import Case, CaseKind, Entry, Name, Score, Version
@@ -46,14 +46,29 @@ class Record(Value):
     cases: tuple[CaseRecord, ...] | None = None
     ratings: tuple[RatingRecord, ...] = ()
 
+    @model_validator(mode="after")
+    def _one_history(self) -> Self:
+        numbers = [one.version for one in self.versions]
+        if numbers != sorted(set(numbers)):
+            raise ValueError("the versions are not in order, or one comes twice")
+        if self.versions and not self._ends_with_the_entry(self.versions[-1]):
+            raise ValueError("the last version is not what the entry says")
+        return self
+
+    def _ends_with_the_entry(self, last: Version) -> bool:
+        entry = self.entry
+        said = (entry.version, entry.scenario, entry.content, entry.tags, entry.source.urls)
+        return (last.version, last.scenario, last.content, last.tags, last.urls) == said
+
 
 @decoding()
-def record_of(connection: sqlite3.Connection, entry_id: str) -> dict[str, object] | None:
-    """See `EntryStore.dump`; None when there is no such entry."""
-    try:
-        number = rows.number_of(connection, entry_id)
-    except NotFoundError:
-        return None
+def record_of(connection: sqlite3.Connection, entry_id: str) -> dict[str, object]:
+    """See `EntryStore.dump`.
+
+    Raises:
+        NotFoundError: When there is no such entry.
+    """
+    number = rows.number_of(connection, entry_id)
     entry = rows.read(connection, entry_id)
     cases = connection.execute(
         'SELECT kind, "case", content_of, at, who FROM hub_cases WHERE entry = ? ORDER BY n', (number,)
@@ -80,11 +95,10 @@ def load(connection: sqlite3.Connection, records: Iterable[dict[str, object]], s
     added = same = 0
     for given in records:
         record = Record.model_validate(given)
-        present = record_of(connection, record.entry.id)
-        if present is None:
+        if not rows.some(connection, [record.entry.id]):
             _insert(connection, record, stamp)
             added += 1
-        elif _same(present, record):
+        elif _same(record_of(connection, record.entry.id), record):
             same += 1
         else:
             raise ConflictError(

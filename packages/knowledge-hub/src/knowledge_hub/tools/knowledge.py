@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from knowledge_engine.errors import ConfigurationError, KnowledgeError
+from knowledge_engine.errors import ConfigurationError
 from knowledge_engine.models import Value
 from knowledge_hub.checking import checked
 from knowledge_hub.entries import (
@@ -32,7 +32,7 @@ from knowledge_hub.tools.settings import HubAddress
 class _Asked(Value):
     query: Annotated[Text, Field(min_length=1, max_length=10_000)]
     top_k: int = Field(ge=1, le=MAX_TOP_K)
-    min_score: int = Field(ge=0, le=5)
+    min_score: int = Field(ge=1, le=5)
     tags_type: Kinds = ()
 
 
@@ -224,8 +224,6 @@ def open_tools(environ: Mapping[str, str] | None = None) -> HubTools:
 async def _done(what: str, work: Callable[[], ToolResult]) -> ToolResult:
     try:
         return await asyncio.to_thread(work)
-    except KnowledgeError as error:
-        return failure(what, error)
     except Exception as error:  # an agent goes on, whatever is broken
         return failure(what, error)
 
